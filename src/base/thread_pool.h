@@ -1,0 +1,45 @@
+// A pool for data-parallel loops of microseconds to milliseconds: static partition, workers that
+// spin for a short while before they sleep, the caller taking a share of the work.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace mlxcel {
+
+class ThreadPool {
+ public:
+  /// `num_threads` counts the calling thread; 0 takes MLXCEL_THREADS, else the processors this
+  /// process may use.
+  explicit ThreadPool(int num_threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  /// Calls fn(begin, end) for disjoint ranges that cover [0, count), each a multiple of `grain`
+  /// items except the last, at most one range a thread, and returns when all are done. Nested calls
+  /// run in the calling thread. The first exception thrown by `fn` is rethrown here. One caller at
+  /// a time.
+  template <class Fn>
+  void parallel_for(int64_t count, int64_t grain, Fn&& fn) {
+    using F = std::remove_reference_t<Fn>;
+    run(
+        count, grain,
+        [](void* f, int64_t begin, int64_t end) { (*static_cast<F*>(f))(begin, end); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+
+  /// The pool that CPU kernels use. Created on first use.
+  static ThreadPool& shared();
+
+ private:
+  using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
+  void run(int64_t count, int64_t grain, RangeFn fn, void* context);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mlxcel

@@ -1,0 +1,121 @@
+// One model, one thread, many sequences: the only place that runs a forward. CLI, chat and server
+// are its clients.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "engine/sampler.h"
+#include "nn/causal_lm.h"
+#include "text/tokenizer.h"
+
+namespace mlxcel::engine {
+
+enum class Priority : uint8_t { High, Normal, Low };
+
+/// What a client wants. Immutable after submit.
+struct Request {
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  int32_t max_tokens = -1;        // -1 = until the context is full
+  std::vector<TokenId> stop_ids;  // end-of-text ids; they are not part of the text
+  std::vector<std::string>
+      stop_strings;  // earliest match in the decoded text ends it; the match is cut
+  Priority priority = Priority::Normal;
+  bool use_prefix_cache = true;
+  std::string cache_scope;  // template, adapter and session facts: sequences of different scopes
+                            // never share a prefix
+  bool skip_special_text = true;  // special tokens add no text
+};
+
+enum class Finish : uint8_t { Stop, Length, Cancelled };
+struct TokenEvent {
+  TokenId id = 0;
+  std::string text;  // whole characters released by this token; may be empty
+  float logprob = 0.0F;
+  std::vector<std::pair<TokenId, float>> top;
+};
+struct DoneEvent {
+  Finish reason = Finish::Stop;
+  std::string text;          // released at the end: held-back text and broken bytes as U+FFFD
+  std::string matched_stop;  // empty unless a stop string ended it
+  int32_t num_cached = 0, num_prompt = 0, num_generated = 0;
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
+};
+using Event = std::variant<TokenEvent, DoneEvent, Error>;  // tokens, then exactly one Done or Error
+
+/// Receives events on the engine thread. Must not block and must not throw.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void push(Event event) noexcept = 0;
+};
+
+enum class PreemptionPolicy : uint8_t { LongestFirst, LowestPriority };
+
+struct EngineOptions {
+  int32_t max_batch = 4, max_queue_depth = 32;
+  int32_t context_tokens = 0;  // per sequence; 0 = the model's own
+  std::optional<int32_t>
+      prefill_chunk_tokens;  // unset: 2048 idle, 512 while decoding; 0 = one piece
+  int32_t prefill_grant_interval = 16;
+  int32_t max_batch_prefill = 4, max_batch_prefill_tokens = 4096;
+  bool mixed_steps = true, batching = true;
+  bool preemption = false;
+  PreemptionPolicy preemption_policy = PreemptionPolicy::LongestFirst;
+  DType kv_type = DType::F16;
+  int32_t block_tokens = 32;
+  std::optional<int64_t> kv_budget_bytes;  // unset = auto (from free memory); 0 = unbounded
+  double admission_watermark = 0.01;
+  bool dense_kv = false;      // one run of contiguous blocks per sequence
+  int32_t max_kv_tokens = 0;  // --max-kv-size; 0 = off
+  bool prefix_cache = true;
+  int64_t prefix_cache_bytes = int64_t{2} << 30;
+  int32_t prefix_cache_max_entries = 1024, prefix_cache_min_tokens = 32;
+  double prefix_cache_ttl_s = 3600;
+  bool prefix_hash_blake3 = false;
+  double decode_timeout_s = 600;
+  std::string trace_path;  // chrome-trace of scheduler decisions, written at the end
+};
+
+using RequestId = uint64_t;
+
+class Engine {
+ public:
+  /// `tokenizer` may be null: events then carry ids only and stop strings are refused.
+  static std::unique_ptr<Engine> start(std::shared_ptr<const nn::CausalLm> model,
+                                       std::shared_ptr<const text::Tokenizer> tokenizer,
+                                       EngineOptions options);
+  ~Engine();  // cancels what is running and joins the thread
+
+  /// Queues a request. ResourceExhausted when the queue is full; InvalidArgument for an empty
+  /// prompt, an id outside the vocabulary or a prompt that does not fit the context (both lengths
+  /// named). `sink` is kept until the final event.
+  Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
+  void cancel(RequestId id) noexcept;  // idempotent; the sink still gets its final event
+  /// Logits [n, V] of every position of `tokens` in one sequence, for perplexity and tests. Blocks.
+  Result<Tensor> score(std::vector<TokenId> tokens, int32_t chunk_tokens = 0);
+  int32_t context_tokens() const;
+  /// Counters and histograms as a JSON object (queue time, TTFT, ITL, batch size, cache hits,
+  /// blocks).
+  Json stats() const;
+  void reset_prefix_cache();
+  /// Checks the block accounting; throws Internal when something leaked. Only while idle.
+  void check() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  explicit Engine(std::unique_ptr<Impl> impl);
+};
+
+}  // namespace mlxcel::engine

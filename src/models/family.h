@@ -1,0 +1,41 @@
+// One row of the model registry, and loading a checkpoint through it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "io/checkpoint.h"
+#include "nn/causal_lm.h"
+
+namespace mlxcel::models {
+
+struct LoadedModel {
+  std::unique_ptr<nn::CausalLm> lm{};
+};
+
+struct Family {
+  std::string_view name;                          // "llama"
+  std::string_view display_name;                  // "Llama 1/2/3, Mistral"
+  std::string_view category;                      // "dense", "moe", ...
+  std::span<const std::string_view> model_types;  // values of config.json "model_type"
+  std::span<const std::string_view> gguf_archs;   // values of GGUF "general.architecture"
+  std::span<const io::Rename> renames;            // applied to checkpoint names before loading
+  LoadedModel (*load)(const io::Config&, const io::Weights&);
+};
+
+std::span<const Family* const> registry();
+/// The family of a model_type; throws Unsupported "Unsupported model type: <raw>".
+const Family& find_family(std::string_view model_type);
+
+/// Loads the weights of a checkpoint: renames, packing, a check that every needed tensor was there
+/// (all missing ones named) and that none was left unused (a warning).
+LoadedModel load(const io::Checkpoint& checkpoint);
+
+/// The registry as `mlxcel arch --json` prints it (models.md A.3).
+Json registry_json();
+
+}  // namespace mlxcel::models

@@ -1,0 +1,134 @@
+// Public operations on tensors. Each checks its arguments, makes its output and runs the kernel of
+// the tensor's device. Shapes: T tokens in the batch, D hidden size, H query heads, Hk key/value
+// heads, Dh head dimension. Activations are f32 on the CPU. Every row of a result depends only on
+// that row's inputs: never on the number of rows, threads or the split of a prompt.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "tensor/matrix_source.h"
+#include "tensor/tensor.h"
+
+namespace mlxcel::ops {
+
+// ---- matrices
+// -------------------------------------------------------------------------------------------------
+
+/// A weight matrix in the layout that the kernels of one device read. Immutable, shared between
+/// threads.
+class PackedMatrix {
+ public:
+  virtual ~PackedMatrix() = default;
+  virtual int64_t rows() const = 0;  // outputs
+  virtual int64_t cols() const = 0;  // inputs
+  virtual int64_t bytes() const = 0;
+  virtual Device device() const = 0;
+  virtual const WeightFormat& format() const = 0;
+};
+
+/// Repacks a stored matrix (in parallel) and drops its mapped pages. Throws Unsupported for a
+/// format without kernels.
+std::shared_ptr<const PackedMatrix> pack_matrix(const MatrixSource& source, Device device);
+/// Several matrices of equal cols and format stacked by rows, so that one product serves them all.
+std::shared_ptr<const PackedMatrix> pack_matrices(std::span<const MatrixSource* const> sources,
+                                                  Device device);
+
+/// y[T, rows] = x[T, cols] W^T (+ bias[rows]).
+Tensor linear(const Tensor& x, const PackedMatrix& w, const Tensor* bias = nullptr);
+/// Rows of an embedding table: ids [T] i32 -> [T, cols]. Throws InvalidArgument for an id outside
+/// [0, rows).
+Tensor gather_rows(const PackedMatrix& table, const Tensor& ids);
+
+// ---- element-wise and norms
+// -----------------------------------------------------------------------------------
+
+/// x / sqrt(mean(x^2) + eps) * (gain + offset) over the last axis; x is [..., D], gain [D] f32.
+Tensor rms_norm(const Tensor& x, const Tensor& gain, float eps, float offset = 0.0F);
+struct AddNorm {
+  Tensor sum, normed;  // sum = x + delta; normed = rms_norm(sum)
+};
+AddNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& gain, float eps,
+                     float offset = 0.0F);
+/// (x - mean) / sqrt(var + eps) * gain + bias over the last axis; gain and bias may be null
+/// tensors.
+Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps);
+Tensor add(const Tensor& a, const Tensor& b);  // equal shapes
+Tensor mul(const Tensor& a, const Tensor& b);  // equal shapes
+Tensor scale(const Tensor& x, float factor);
+Tensor silu_mul(const Tensor& gate, const Tensor& up);  // silu(gate) * up
+/// gate_up [T, 2F] holds gate then up of each row: silu(gate) * up, [T, F].
+Tensor silu_mul_fused(const Tensor& gate_up);
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2 };
+Tensor activate(const Tensor& x, Activation kind);
+/// cap * tanh(x / cap).
+Tensor softcap(const Tensor& x, float cap);
+/// Rows of x [T, D] chosen by rows [R] i32 -> [R, D].
+Tensor take_rows(const Tensor& x, const Tensor& rows);
+/// Copies columns [begin, end) of x [T, D] into a contiguous [T, end - begin].
+Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end);
+
+// ---- rotary embedding
+// -----------------------------------------------------------------------------------------
+
+/// Rotates the first 2 * inv_freq.numel() elements of every head, in place. x [T, H, Dh] (rows may
+/// be strided: a slice of a fused projection), positions [T] i32, inv_freq [rotary_dim / 2] f32.
+/// Angles are position * inv_freq in f32, as the reference implementations compute them; cos and
+/// sin are multiplied by `attention_factor`. Split halves pair (i, i + rotary_dim / 2); interleaved
+/// pairs (2i, 2i + 1).
+void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
+          float attention_factor = 1.0F);
+
+// ---- paged attention
+// ------------------------------------------------------------------------------------------
+
+/// The storage of one layer: k is [num_blocks, Hk, block_tokens, k_dim], v is [num_blocks, Hk,
+/// block_tokens, v_dim].
+struct PagedKv {
+  void* k = nullptr;
+  void* v = nullptr;
+  DType type = DType::F16;  // F32, F16 or BF16
+  Device device{};
+  int32_t num_blocks = 0, block_tokens = 32, kv_heads = 0, k_dim = 0, v_dim = 0;
+};
+
+/// New tokens of one sequence. blocks[i] holds positions [i * block_tokens, (i + 1) *
+/// block_tokens); entries wholly behind the window of the layer may be -1 and are never read.
+/// blocks covers kv_len positions.
+struct AttentionSegment {
+  int32_t row = 0;     // first row in [0, T)
+  int32_t q_len = 0;   // new tokens
+  int32_t kv_len = 0;  // positions visible after this forward, the new ones included
+  const int32_t* blocks = nullptr;
+};
+
+struct AttentionOptions {
+  float scale = 1.0F;
+  int32_t window = 0;             // a token sees itself and window - 1 before it; 0 = all
+  float softcap = 0.0F;           // 0 = off
+  const Tensor* sinks = nullptr;  // [H] f32 extra logit per head in the softmax denominator
+};
+
+/// Writes k [T, Hk, k_dim] and v [T, Hk, v_dim] at positions [kv_len - q_len, kv_len) of every
+/// segment, rounded to the storage type.
+void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
+               const Tensor& v);
+/// softmax(q K^T * scale + causal mask) V per segment; query head h reads key/value head h / (H /
+/// Hk). q [T, H, k_dim]
+/// -> [T, H, v_dim]. Keys are taken in pieces at absolute positions and partial results are merged
+/// in order, so a row's bits do not depend on how the prompt was cut.
+Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSegment> segments,
+                 const AttentionOptions& options);
+
+// ---- devices
+// --------------------------------------------------------------------------------------------------
+
+/// Human-readable name of the CPU instruction set that kernels use here, for example "avx2" or
+/// "avx512-vnni". Capped by MLXCEL_CPU_ISA; throws InvalidArgument when that names a level the
+/// machine lacks.
+std::string cpu_isa();
+
+}  // namespace mlxcel::ops

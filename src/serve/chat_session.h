@@ -1,0 +1,36 @@
+// Messages to prompt, prompt to request, events to text: shared by the interactive chat and the
+// HTTP server.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "text/chat_template.h"
+#include "text/reasoning.h"
+
+namespace mlxcel::serve {
+
+/// What rendering a conversation needs besides the messages. Filled by the application from the
+/// checkpoint.
+struct ChatFormat {
+  std::string template_source;  // empty: a plain generic format
+  std::string bos_token, eos_token, unk_token, pad_token;
+  Json extra_context = Json::object();  // chat_template_kwargs
+};
+
+struct RenderedPrompt {
+  std::string text;
+  std::vector<text::TokenId> ids;
+};
+
+/// Renders `messages` (OpenAI form) with a generation prompt and tokenizes it. InvalidArgument
+/// carries the template's own text when it refuses the messages.
+Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
+                                   const Json& messages, const Json& tools,
+                                   bool add_generation_prompt = true);
+
+}  // namespace mlxcel::serve
