@@ -28,6 +28,8 @@ struct Family {
 };
 
 std::span<const Family* const> registry();
+/// ASCII letters of `text` in lower case; checkpoints spell model types in any case.
+std::string lower_case(std::string_view text);
 /// The family of a model_type; throws Unsupported "Unsupported model type: <raw>".
 const Family& find_family(std::string_view model_type);
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "io/weights.h"
 #include "nn/causal_lm.h"
@@ -21,13 +22,15 @@ struct DecoderConfig {
   io::Weights model;    // holds embed_tokens, layers.N and norm
   io::Weights lm_head;  // ignored when the embedding is tied
   float rms_norm_eps = 1e-6F;
-  bool tie_word_embeddings = false;
+  /// Unset: tied exactly when the checkpoint has no head.
+  std::optional<bool> tie_word_embeddings;
   float embed_scale = 1.0F, logit_scale = 1.0F, logit_softcap = 0.0F;
   std::function<std::unique_ptr<Block>(const io::Weights&, int layer)> block;
 };
 
 /// Hidden-state capture, media embeddings and logit-row selection are handled here, once, for every
-/// family.
+/// family. A head that a tied checkpoint ships anyway is not loaded; a warning says when it differs
+/// from the embedding.
 std::unique_ptr<CausalLm> make_decoder(DecoderConfig config);
 
 }  // namespace mlxcel::nn

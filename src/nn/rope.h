@@ -4,37 +4,61 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "io/config.h"
 #include "tensor/tensor.h"
 
 namespace mlxcel::nn {
 
-/// Resolved at load into a frequency table. Reads rope_theta, rope_scaling or rope_parameters, and
-/// partial_rotary_factor. Throws Unsupported naming key and value for an unknown rope type.
+/// The rotary settings of a config.json. Both layouts are read: `rope_scaling` beside a top-level
+/// `rope_theta`, and `rope_parameters`, flat or nested by layer type. `rope_type` may be spelled
+/// `type`.
 struct RopeConfig {
-  int64_t rotary_dim = 0;
+  enum class Type : uint8_t { Default, Linear, Dynamic, Llama3, Yarn };
+
+  int64_t rotary_dim = 0;  // elements of a head that are rotated
   double theta = 10000.0;
   bool interleaved = false;
-  std::string type = "default";
-  double factor = 1.0, low_freq_factor = 1.0, high_freq_factor = 4.0;
-  double beta_fast = 32.0, beta_slow = 1.0, attention_factor = 0.0, mscale = 0.0,
-         mscale_all_dim = 0.0;
-  bool truncate = true;
-  int64_t original_max_positions = 0, max_positions = 0;
-  static RopeConfig from(const io::Config& c, int64_t head_dim);
+  Type type = Type::Default;
+  double factor = 1.0;                                   // all types but Default
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // Llama3
+  double beta_fast = 32.0, beta_slow = 1.0;              // Yarn
+  bool truncate = true;                                  // Yarn
+  float attention_factor =
+      1.0F;  // Yarn: multiplies cos and sin, resolved from mscale or the factor
+  int64_t original_max_positions = 0;  // Llama3 and Yarn: length of the first training
+  int64_t max_positions = 0;           // max_position_embeddings
+
+  /// Settings of the layers of `layer_type` ("full_attention", "sliding_attention"), which matters
+  /// only where the config nests by layer type. `head_dim` times `partial_rotary_factor` are
+  /// rotated. Throws Unsupported naming key and value for an unknown rope type, InvalidArgument for
+  /// numbers that make no sense.
+  static RopeConfig from(const io::Config& c, int64_t head_dim, int64_t max_positions,
+                         std::string_view layer_type = {});
+
+  /// Positions that the scaling was made for: at least max_positions.
+  int64_t usable_positions() const;
 };
+
+/// The inverse frequencies of a config, [rotary_dim / 2], at sequence length `length` (which only
+/// Dynamic depends on). Computed in f32 in the order of the published reference.
+std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length);
 
 class Rope {
  public:
-  explicit Rope(const RopeConfig& c);
-  /// In place; q [T, H, Dh], k [T, Hk, Dh], positions [T] i32.
+  /// `factors` [rotary_dim / 2] f32 divide the frequencies one by one (GGUF "rope_freqs.weight");
+  /// null = none.
+  explicit Rope(const RopeConfig& c, const Tensor& factors = {});
+  /// In place; q [T, H, Dh], k [T, Hk, Dh], positions [T] i32. Rows of q and k may be strided.
   void apply(Tensor& q, Tensor& k, const Tensor& positions) const;
   const Tensor& inv_freq() const { return inv_freq_; }
   float attention_factor() const { return attention_factor_; }
 
  private:
-  Tensor inv_freq_;  // [rotary_dim / 2] f32
+  Tensor inv_freq_;          // [rotary_dim / 2] f32; Dynamic: [lengths, rotary_dim / 2]
+  int32_t table_begin_ = 0;  // Dynamic: position of the first row of inv_freq_
   float attention_factor_ = 1.0F;
   bool interleaved_ = false;
 };

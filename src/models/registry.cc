@@ -1,0 +1,136 @@
+// The table of families that families.def lists, and loading a checkpoint through it.
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.h"
+#include "io/gguf.h"
+#include "models/family.h"
+
+namespace mlxcel::models {
+
+#define FAMILY(file, symbol) extern const Family symbol;
+#include "models/families.def"
+#undef FAMILY
+
+namespace {
+
+constexpr std::array kFamilies = {
+#define FAMILY(file, symbol) &symbol,
+#include "models/families.def"
+#undef FAMILY
+};
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+[[noreturn]] void unsupported(std::string_view raw) {
+  throw Error(Code::Unsupported, fmt::format("Unsupported model type: {}", raw));
+}
+
+const Family& family_of(const io::Checkpoint& checkpoint) {
+  if (!checkpoint.gguf) {
+    (void)checkpoint.model_type();  // a missing key has an error of its own
+    return find_family(checkpoint.config.str("model_type"));
+  }
+  const std::string arch = checkpoint.gguf->str_or("general.architecture", "");
+  for (const Family* family : kFamilies) {
+    if (contains(family->gguf_archs, arch)) return *family;
+  }
+  unsupported(arch);
+}
+
+/// Up to 200 names, then a count: a wrong config can miss thousands.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 200;
+  const auto shown = std::span(names).first(std::min(names.size(), kMost));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
+}
+
+Json strings(std::span<const std::string_view> names) {
+  Json list = Json::array();
+  for (const std::string_view name : names) list.push_back(name);
+  return list;
+}
+
+Json one(const char* name) { return Json::array({Json(name)}); }
+
+Json family_json(const Family& family) {
+  Json backends = Json::object();
+  backends.set("cpu", "supported");
+  for (const char* other : {"cuda", "metal", "rocm"}) backends.set(other, "unsupported");
+  Json f = Json::object();
+  f.set("id", family.name);
+  f.set("display_name", family.display_name);
+  f.set("category", family.category);
+  f.set("model_types", strings(family.model_types));
+  f.set("aliases", Json::array());
+  f.set("gguf_architectures", strings(family.gguf_archs));
+  f.set("runtimes", one("generate"));
+  f.set("modalities_in", one("text"));
+  f.set("output", "tokens");
+  f.set("backends", std::move(backends));
+  f.set("tensor_parallel", false);
+  f.set("pipeline_parallel", false);
+  f.set("drafters", Json::array());
+  f.set("kv_modes", one("fp16"));
+  return f;
+}
+
+}  // namespace
+
+std::span<const Family* const> registry() { return kFamilies; }
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& ch : out) {
+    if (ch >= 'A' && ch <= 'Z') ch = static_cast<char>(ch - 'A' + 'a');
+  }
+  return out;
+}
+
+const Family& find_family(std::string_view model_type) {
+  const std::string type = lower_case(model_type);
+  for (const Family* family : kFamilies) {
+    if (contains(family->model_types, type)) return *family;
+  }
+  unsupported(model_type);
+}
+
+LoadedModel load(const io::Checkpoint& checkpoint) {
+  const Family& family = family_of(checkpoint);
+  return with_context(checkpoint.path, [&] {
+    const io::Weights weights = checkpoint.weights(family.renames);
+    LoadedModel model = family.load(checkpoint.config, weights);
+    if (const auto missing = weights.missing(); !missing.empty()) {
+      throw Error(Code::Corrupt,
+                  fmt::format("{} tensor{} missing: {}", missing.size(),
+                              missing.size() == 1 ? " is" : "s are", listed(missing)));
+    }
+    if (const auto unused = weights.unused(); !unused.empty()) {
+      log::warn("{}: {} tensor{} not used by {}: {}", checkpoint.path, unused.size(),
+                unused.size() == 1 ? " is" : "s are", family.name, listed(unused));
+    }
+    for (const std::string& key : checkpoint.config.unread()) {
+      log::debug("{}: config key \"{}\" is not used", checkpoint.path, key);
+    }
+    return model;
+  });
+}
+
+Json registry_json() {
+  Json families = Json::array();
+  for (const Family* family : kFamilies) families.push_back(family_json(*family));
+  Json registry = Json::object();
+  registry.set("mlxcel_version", MLXCEL_VERSION_TEXT);
+  registry.set("families", std::move(families));
+  return registry;
+}
+
+}  // namespace mlxcel::models

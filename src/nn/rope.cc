@@ -1,0 +1,128 @@
+#include "nn/rope.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "ops/ops.h"
+
+namespace mlxcel::nn {
+namespace {
+
+/// 1 / base^(2i / dim), each step rounded to f32.
+std::vector<float> plain_frequencies(float base, int64_t dim) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < dim; i += 2) {
+    out.push_back(1.0F / std::pow(base, static_cast<float>(i) / static_cast<float>(dim)));
+  }
+  return out;
+}
+
+/// Base of NTK-aware scaling at a live length (ratio 1 up to max_positions).
+float dynamic_base(const RopeConfig& c, int64_t length) {
+  const auto factor = static_cast<float>(c.factor);
+  if (length <= c.max_positions) return static_cast<float>(c.theta);
+  const float ratio = factor * static_cast<float>(length) / static_cast<float>(c.max_positions) -
+                      static_cast<float>(c.factor - 1.0);
+  const auto dim = static_cast<double>(c.rotary_dim);
+  return static_cast<float>(c.theta) * std::pow(ratio, static_cast<float>(dim / (dim - 2.0)));
+}
+
+/// Llama 3: wavelengths longer than original / low are divided by the factor, those shorter than
+/// original / high stay, and between them the two are blended.
+void scale_llama3(const RopeConfig& c, std::vector<float>& freqs) {
+  const auto original = static_cast<double>(c.original_max_positions);
+  const auto low_wavelength = static_cast<float>(original / c.low_freq_factor);
+  const auto high_wavelength = static_cast<float>(original / c.high_freq_factor);
+  const auto factor = static_cast<float>(c.factor);
+  for (float& f : freqs) {
+    const float wavelength = static_cast<float>(2.0 * std::numbers::pi) / f;
+    if (wavelength < high_wavelength) continue;
+    if (wavelength > low_wavelength) {
+      f /= factor;
+      continue;
+    }
+    const float smooth =
+        (static_cast<float>(original) / wavelength - static_cast<float>(c.low_freq_factor)) /
+        static_cast<float>(c.high_freq_factor - c.low_freq_factor);
+    f = (1.0F - smooth) * f / factor + smooth * f;
+  }
+}
+
+/// YaRN, section 3.2: frequencies that turn often within the original length are kept, those that
+/// turn rarely are interpolated, with a linear ramp between the two dimensions.
+void scale_yarn(const RopeConfig& c, std::vector<float>& freqs) {
+  const auto dim = static_cast<double>(c.rotary_dim);
+  const auto dimension_of = [&](double rotations) {
+    const double ratio =
+        static_cast<double>(c.original_max_positions) / (rotations * 2.0 * std::numbers::pi);
+    return dim * std::log(ratio) / (2.0 * std::log(c.theta));
+  };
+  double low = dimension_of(c.beta_fast), high = dimension_of(c.beta_slow);
+  if (c.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1.0);
+  if (low == high) high += 0.001;  // the ramp needs a width
+  const auto factor = static_cast<float>(c.factor);
+  for (size_t i = 0; i < freqs.size(); ++i) {
+    const float ramp = std::clamp(
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F,
+        1.0F);
+    const float keep = 1.0F - ramp;
+    const float power = std::pow(static_cast<float>(c.theta),
+                                 static_cast<float>(2 * i) / static_cast<float>(c.rotary_dim));
+    const float interpolated = 1.0F / (factor * power);
+    freqs[i] = interpolated * (1.0F - keep) + freqs[i] * keep;
+  }
+}
+
+}  // namespace
+
+std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length) {
+  const float base =
+      c.type == RopeConfig::Type::Dynamic ? dynamic_base(c, length) : static_cast<float>(c.theta);
+  std::vector<float> freqs = plain_frequencies(base, c.rotary_dim);
+  if (c.type == RopeConfig::Type::Linear) {
+    for (float& f : freqs) f /= static_cast<float>(c.factor);
+  }
+  if (c.type == RopeConfig::Type::Llama3) scale_llama3(c, freqs);
+  if (c.type == RopeConfig::Type::Yarn) scale_yarn(c, freqs);
+  return freqs;
+}
+
+Rope::Rope(const RopeConfig& c, const Tensor& factors)
+    : attention_factor_(c.attention_factor), interleaved_(c.interleaved) {
+  const int64_t half = c.rotary_dim / 2;
+  int64_t first = c.max_positions, last = c.max_positions;
+  if (c.type == RopeConfig::Type::Dynamic) {
+    last = c.usable_positions();
+    constexpr int64_t kMostEntries = int64_t{1} << 26;
+    if (last - first >= kMostEntries / half) {
+      throw Error(Code::Unsupported,
+                  fmt::format("dynamic rotary scaling from {} to {} positions is too long a range",
+                              first, last));
+    }
+    table_begin_ = static_cast<int32_t>(first - 1);
+  }
+  inv_freq_ = Tensor::empty(Shape{last - first + 1, half}, DType::F32);
+  auto out = inv_freq_.host_mut<float>().begin();
+  for (int64_t length = first; length <= last; ++length) {
+    std::vector<float> freqs = rope_frequencies(c, length);
+    for (size_t i = 0; factors && i < freqs.size(); ++i) freqs[i] /= factors.host<float>()[i];
+    out = std::ranges::copy(freqs, out).out;
+  }
+  if (c.type != RopeConfig::Type::Dynamic) inv_freq_ = inv_freq_.view({half});
+}
+
+void Rope::apply(Tensor& q, Tensor& k, const Tensor& positions) const {
+  ops::rope(q, positions, inv_freq_, interleaved_, attention_factor_);
+  ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_);
+}
+
+}  // namespace mlxcel::nn
