@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ using text::TokenId;
 /// Values that switch a filter off are the defaults. See engine.md 7.2 for each formula.
 struct SamplingParams {
   float temperature = 0.0F;  // 0 = argmax
-  int32_t top_k = 0;         // 0 = off
+  int32_t top_k = 0;         // 0 or negative = off
   float top_p = 1.0F, min_p = 0.0F, typical_p = 1.0F, top_n_sigma = 0.0F;
   bool p_less = false;
   float repetition_penalty = 1.0F, frequency_penalty = 0.0F, presence_penalty = 0.0F;
@@ -59,19 +60,29 @@ struct SampledToken {
 struct SamplerContext {
   int32_t vocab_size = 0;
   std::vector<TokenId> eos_ids;
-  std::vector<std::vector<std::vector<TokenId>>>
-      dry_breakers;  // per head token id: tails; see make_sampler_context
+  std::vector<TokenId> xtc_protected;  // ids that XTC never removes: end of text and newline
+  /// Token sequences that end a DRY match: head token, then one of its tails (empty = head alone).
+  std::unordered_map<TokenId, std::vector<std::vector<TokenId>>> dry_breakers;
 };
+/// Breakers: every token whose bytes contain a breaker string, and every token whose bytes end with
+/// a proper prefix of one, followed by the tokens of the rest. Scans the vocabulary only when DRY
+/// is on. InvalidArgument for an end-of-text or bias id outside the vocabulary.
 SamplerContext make_sampler_context(const text::Tokenizer& tokenizer, const SamplingParams& params,
                                     std::span<const TokenId> eos_ids);
 
 /// Checks ranges; throws InvalidArgument naming the parameter and the accepted range.
 void validate(const SamplingParams& params);
+/// The state before the first draw; draws a seed from the system when `params` has none.
 void init_state(const SamplingParams& params, SamplerState& state);
 
-/// Draws one token. `logits` [V] is scratch and is overwritten; `history` is prompt plus generated
-/// tokens, of which the first `num_prompt` are the prompt; `mask` (ceil(V/32) words, bit set =
-/// allowed) may be empty.
+/// Draws one token and advances `state`. `logits` [V] is scratch and is overwritten; `history` is
+/// prompt plus generated tokens, of which the first `num_prompt` are the prompt (penalties look at
+/// both, as llama-server's do); `mask` (ceil(V/32) words, bit set = allowed) may be empty.
+/// Log-probabilities are those of the logits as given, or of the final distribution with
+/// `post_sampling_probs`, where removed tokens have -inf.
+/// Temperature 0 and top_k 1 take the best token, ties to the lowest id. A logit of +inf leaves
+/// only the +inf tokens, equally likely. Throws Internal for a NaN logit and InvalidArgument when
+/// every token is forbidden. Thread-safe for different states.
 SampledToken sample(std::span<float> logits, const SamplingParams& params,
                     const SamplerContext& context, SamplerState& state,
                     std::span<const TokenId> history, int32_t num_prompt,
