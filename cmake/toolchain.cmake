@@ -48,6 +48,9 @@ function(mlxcel_layer name)
   target_link_libraries(mlxcel_${name} PUBLIC mlxcel_flags ${ARG_DEPS} PRIVATE ${ARG_LIBS})
 endfunction()
 
+# Programs of tests that feed hostile input; `make test` also builds and runs these under AddressSanitizer.
+add_custom_target(hostile_tests)
+
 # mlxcel_test(<name> LABEL <label> SOURCES ... DEPS ...): one GoogleTest program.
 function(mlxcel_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS;LIBS" ${ARGN})
@@ -56,6 +59,10 @@ function(mlxcel_test name)
   target_link_libraries(${name} PRIVATE mlxcel_flags ${ARG_DEPS} ${ARG_LIBS} mlxcel_testing GTest::gmock
                                         GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+  if(name MATCHES "^(base|tensor|io|text|serve)_")
+    list(APPEND ARG_LABEL hostile)
+    add_dependencies(hostile_tests ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600
                        ENVIRONMENT "MLXCEL_TEST_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 endfunction()

@@ -1,0 +1,20 @@
+# Writes OUTPUT, which defines mlxcel::commit(), unless it already says the same.
+# git is told to trust the folder: a build as root in a user's checkout would be refused otherwise.
+cmake_minimum_required(VERSION 3.25)
+if(NOT COMMIT)
+  set(COMMIT "unknown")
+  find_program(git git)
+  if(git)
+    set(git_in_tree ${git} -c safe.directory=* -C "${SOURCE_DIR}")
+    execute_process(COMMAND ${git_in_tree} rev-parse --short=12 HEAD OUTPUT_VARIABLE head RESULT_VARIABLE failed
+                    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(NOT failed)
+      set(COMMIT "${head}")
+      execute_process(COMMAND ${git_in_tree} diff-index --quiet HEAD -- RESULT_VARIABLE dirty ERROR_QUIET)
+      if(dirty)
+        string(APPEND COMMIT "-dirty")
+      endif()
+    endif()
+  endif()
+endif()
+configure_file("${CMAKE_CURRENT_LIST_DIR}/commit.cc.in" "${OUTPUT}" @ONLY)
