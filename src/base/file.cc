@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -60,7 +61,8 @@ std::string read_file(const std::string& path, uint64_t max_bytes) {
 }
 
 void write_file_atomic(const std::string& path, std::string_view data) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  static std::atomic<uint64_t> counter{0};  // two threads may write the same path
+  const std::string temporary = fmt::format("{}.{}-{}.tmp", path, ::getpid(), ++counter);
   const auto fail = [&](const char* what) {
     const std::string why = std::strerror(errno);
     ::unlink(temporary.c_str());

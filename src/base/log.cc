@@ -3,7 +3,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/env.h"
@@ -29,13 +32,27 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::warn;
 }
 
+std::optional<Level> parse_level(std::string_view name) {
+  static constexpr std::array<std::string_view, 6> kNames = {"trace", "debug", "info",
+                                                             "warn",  "error", "off"};
+  const auto* const it = std::find(kNames.begin(), kNames.end(), name);
+  if (it == kNames.end()) return std::nullopt;
+  return static_cast<Level>(it - kNames.begin());
+}
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto l = std::make_shared<spdlog::logger>(
         "mlxcel", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     l->set_pattern("[%Y-%m-%d %H:%M:%S.%e] [%^%l%$] %v");
-    const auto wanted = env::get("MLXCEL_LOG");
-    l->set_level(wanted ? spdlog::level::from_str(*wanted) : spdlog::level::warn);
+    l->set_level(spdlog::level::warn);
+    if (const auto wanted = env::get("MLXCEL_LOG")) {
+      if (const auto level = parse_level(*wanted)) {
+        l->set_level(to_spdlog(*level));
+      } else {
+        l->warn("MLXCEL_LOG: expected trace, debug, info, warn, error or off, got '{}'", *wanted);
+      }
+    }
     return l;
   }();
   return *instance;
