@@ -14,8 +14,8 @@ namespace mlxcel::io {
 class Config {
  public:
   Config();  // an empty object
-  /// Reads leniently (NaN and Infinity allowed, as Python writes them). Throws NotFound or
-  /// InvalidArgument naming `path`.
+  /// Reads leniently: a byte order mark is skipped; NaN and Infinity, which Python writes, count as
+  /// absent. Throws NotFound or InvalidArgument naming `path`, ResourceExhausted above 64 MiB.
   static Config load(const std::string& path);
   static Config from_json(Json value, std::string source);
 
@@ -37,18 +37,21 @@ class Config {
   int64_t size(std::string_view key, int64_t low = 1, int64_t high = int64_t{1} << 31) const;
   int64_t size_or(std::string_view key, int64_t fallback, int64_t low = 1,
                   int64_t high = int64_t{1} << 31) const;
-  /// Refuses any value but `only`; absent is accepted.
+  /// Throws Unsupported for any value but `only` (a string, or JSON text as "false"); absent is
+  /// accepted.
   void expect(std::string_view key, std::string_view only) const;
   Config at(std::string_view key) const;          // sub-object; throws when absent
   Config at_or_self(std::string_view key) const;  // sub-object if present
 
   const Json& json() const;
   const std::string& source() const;
-  /// Top-level keys that no accessor has asked for, in source order.
+  /// Top-level keys that no accessor of this object (or a copy) has asked for, in source order.
   std::vector<std::string> unread() const;
 
  private:
   struct Node;
+  struct Adopt {};
+  explicit Config(Adopt) {}
   std::shared_ptr<const Node> node_;
 };
 

@@ -12,7 +12,9 @@
 
 namespace mlxcel::io {
 
-/// Checkpoint-name rewriting applied before loading: `from` may hold one '*'. An empty `to` drops.
+/// Checkpoint-name rewriting applied before loading: `from` may hold one '*', which stands for any
+/// text and is carried to the '*' of `to`. An empty `to` drops the tensor. Rules apply in order,
+/// each once, to the result of those before.
 struct Rename {
   std::string_view from, to;
 };
@@ -29,15 +31,20 @@ class Weights {
   Weights();  // empty
   Weights at(std::string_view name) const;
   Weights at(std::string_view name, int64_t index) const;  // "layers", 3 -> "layers.3"
+  /// Whether the tensor `leaf` exists, or any tensor below it ("lm_head"). Marks nothing used.
   bool has(std::string_view leaf) const;
-  /// A tensor in its stored type, mapped without a copy. A missing one is recorded (see missing())
-  /// and zeros are returned so that loading can go on and name all of them; a wrong shape throws
-  /// Corrupt with both shapes.
+  /// A tensor in its stored type, mapped without a copy where its alignment allows. A missing one
+  /// is recorded (see missing()) and zeros (f32) are returned so that loading can go on and name
+  /// all of them; a wrong shape throws Corrupt with both shapes. Block-quantized tensors throw
+  /// Unsupported.
   Tensor take(std::string_view leaf, const Shape& expected) const;
-  /// take() converted to f32.
+  /// The same converted to f32, quantized storage included.
   Tensor take_f32(std::string_view leaf, const Shape& expected) const;
   /// The matrix "weight" with its quantization companions (MLX "scales"/"biases", GGUF blocks),
-  /// [rows, cols] logical.
+  /// [rows, cols] logical; leading dimensions beyond two count as rows. A missing one is recorded
+  /// and a matrix of zeros returned. Throws Corrupt naming the shapes that do not fit, Unsupported
+  /// for formats without a reader, and Corrupt with all missing names once the stand-ins for
+  /// missing tensors exceed 1 GiB.
   std::shared_ptr<const MatrixSource> take_matrix(int64_t rows, int64_t cols) const;
   const ParallelGroup& tp() const;
   std::string path() const;                  // "model.layers.3.self_attn"
@@ -49,6 +56,10 @@ class Weights {
   explicit Weights(std::shared_ptr<Root> root, std::string prefix = {});
 
  private:
+  std::string full(std::string_view leaf) const;
+  std::shared_ptr<const MatrixSource> matrix(std::string_view leaf, int64_t rows,
+                                             int64_t cols) const;
+  std::shared_ptr<const MatrixSource> affine_matrix(int64_t rows, int64_t cols) const;
   std::shared_ptr<Root> root_;
   std::string prefix_;
 };

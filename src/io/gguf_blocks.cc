@@ -1,0 +1,259 @@
+#include "io/gguf_blocks.h"
+
+#include <cstring>
+
+namespace mlxcel::io {
+namespace {
+
+constexpr int64_t kSmallBlock = 32;   // Q4_0 ... Q8_0
+constexpr int64_t kSuperBlock = 256;  // K-quants
+
+const uint8_t* u8(const std::byte* p) { return reinterpret_cast<const uint8_t*>(p); }
+
+float half(const uint8_t* p) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  return f16_to_f32(bits);
+}
+
+// The low nibbles of 16 bytes, then the high ones: the element order of the 32-element types.
+void nibbles16(const uint8_t* in, uint8_t* out) {
+  for (int j = 0; j < 16; ++j) out[j] = in[j] & 15;
+  for (int j = 0; j < 16; ++j) out[16 + j] = in[j] >> 4;
+}
+
+// Adds bit j of `high` to code j as its fifth bit.
+void fifth_bits(uint32_t high, uint8_t* codes) {
+  for (uint32_t j = 0; j < 32; ++j) {
+    codes[j] = static_cast<uint8_t>(codes[j] | (((high >> j) & 1U) << 4));
+  }
+}
+
+uint32_t word(const uint8_t* p) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  return bits;
+}
+
+// f16 scale [f16 minimum] [32 high bits] 16 bytes of nibbles.
+template <bool kMinimum, bool kFifthBit>
+void unpack_small(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                  float* biases) {
+  constexpr size_t kHigh = kMinimum ? 4 : 2;
+  constexpr size_t kNibbles = kHigh + (kFifthBit ? 4 : 0);
+  constexpr float kZero = kFifthBit ? 16.0F : 8.0F;
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += kNibbles + 16, codes += kSmallBlock) {
+    const float d = half(p);
+    scales[b] = d;
+    biases[b] = kMinimum ? half(p + 2) : -kZero * d;
+    nibbles16(p + kNibbles, codes);
+    if constexpr (kFifthBit) fifth_bits(word(p + kHigh), codes);
+  }
+}
+
+// f16 scale, 32 signed bytes. Codes are stored with 128 added.
+void unpack_q8_0(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 34, codes += kSmallBlock) {
+    const float d = half(p);
+    scales[b] = d;
+    biases[b] = -128.0F * d;
+    for (int j = 0; j < 32; ++j) codes[j] = p[2 + j] ^ 0x80U;
+  }
+}
+
+// 16 bytes of 4-bit scales and minima, 64 bytes of 2-bit codes, f16 scale, f16 minimum; groups of
+// 16.
+void unpack_q2_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 84, scales += 16, biases += 16) {
+    const float d = half(p + 80), minimum = half(p + 82);
+    for (int g = 0; g < 16; ++g) {
+      scales[g] = d * static_cast<float>(p[g] & 15);
+      biases[g] = -(minimum * static_cast<float>(p[g] >> 4));
+    }
+    for (int part = 0; part < 2; ++part) {
+      const uint8_t* q = p + 16 + 32 * part;
+      for (int shift = 0; shift < 8; shift += 2, codes += 32) {
+        for (int l = 0; l < 32; ++l) codes[l] = static_cast<uint8_t>((q[l] >> shift) & 3);
+      }
+    }
+  }
+}
+
+// 32 bytes of third bits, 64 bytes of low bits, sixteen 6-bit scales in 12 bytes, f16 scale.
+void unpack_q3_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 110, scales += 16, biases += 16) {
+    const uint8_t* packed = p + 96;
+    const float d = half(p + 108);
+    for (int g = 0; g < 16; ++g) {
+      const int low = g < 8 ? packed[g] & 15 : packed[g - 8] >> 4;
+      const int high = (packed[8 + g % 4] >> (2 * (g / 4))) & 3;
+      scales[g] = d * static_cast<float>((low | (high << 4)) - 32);
+      biases[g] = -4.0F * scales[g];
+    }
+    for (int part = 0; part < 2; ++part) {
+      const uint8_t* q = p + 32 + 32 * part;
+      for (int j = 0; j < 4; ++j, codes += 32) {
+        for (int l = 0; l < 32; ++l) {
+          const int low = (q[l] >> (2 * j)) & 3;
+          const int high = (p[l] >> (4 * part + j)) & 1;
+          codes[l] = static_cast<uint8_t>(low | (high << 2));
+        }
+      }
+    }
+  }
+}
+
+// The eight 6-bit scales and minima that Q4_K and Q5_K keep in 12 bytes; f16 scale and minimum
+// precede them.
+void scales_k4(const uint8_t* p, float* scales, float* biases) {
+  const float d = half(p), minimum = half(p + 2);
+  const uint8_t* packed = p + 4;
+  for (int g = 0; g < 8; ++g) {
+    int scale = packed[g] & 63, offset = packed[(g + 4) % 12] & 63;
+    if (g >= 4) {
+      scale = (packed[g + 4] & 15) | ((packed[g - 4] >> 6) << 4);
+      offset = (packed[g + 4] >> 4) | ((packed[g] >> 6) << 4);
+    }
+    scales[g] = d * static_cast<float>(scale);
+    biases[g] = -(minimum * static_cast<float>(offset));
+  }
+}
+
+// Scales as above, 128 bytes of nibbles; groups of 32.
+void unpack_q4_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 144, scales += 8, biases += 8) {
+    scales_k4(p, scales, biases);
+    for (int part = 0; part < 4; ++part, codes += 64) {
+      const uint8_t* q = p + 16 + 32 * part;
+      for (int l = 0; l < 32; ++l) codes[l] = q[l] & 15;
+      for (int l = 0; l < 32; ++l) codes[32 + l] = q[l] >> 4;
+    }
+  }
+}
+
+// Scales as above, 32 bytes of fifth bits, 128 bytes of nibbles; groups of 32.
+void unpack_q5_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 176, scales += 8, biases += 8) {
+    scales_k4(p, scales, biases);
+    const uint8_t* high = p + 16;
+    for (int part = 0; part < 4; ++part, codes += 64) {
+      const uint8_t* q = p + 48 + 32 * part;
+      const int bit = 2 * part;
+      for (int l = 0; l < 32; ++l) {
+        codes[l] = static_cast<uint8_t>((q[l] & 15) | (((high[l] >> bit) & 1) << 4));
+      }
+      for (int l = 0; l < 32; ++l) {
+        codes[32 + l] = static_cast<uint8_t>((q[l] >> 4) | (((high[l] >> (bit + 1)) & 1) << 4));
+      }
+    }
+  }
+}
+
+// 128 bytes of nibbles, 64 bytes of high bit pairs, sixteen int8 scales, f16 scale; groups of 16.
+void unpack_q6_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
+                 float* biases) {
+  const uint8_t* p = u8(in);
+  for (int64_t b = 0; b < blocks; ++b, p += 210, scales += 16, biases += 16) {
+    const float d = half(p + 208);
+    for (int g = 0; g < 16; ++g) {
+      scales[g] = d * static_cast<float>(static_cast<int8_t>(p[192 + g]));
+      biases[g] = -32.0F * scales[g];
+    }
+    for (int part = 0; part < 2; ++part) {
+      const uint8_t* high = p + 128 + 32 * part;
+      for (int j = 0; j < 4; ++j, codes += 32) {
+        const uint8_t* q = p + 64 * part + 32 * (j % 2);
+        const int nibble = j < 2 ? 0 : 4;
+        for (int l = 0; l < 32; ++l) {
+          codes[l] =
+              static_cast<uint8_t>(((q[l] >> nibble) & 15) | (((high[l] >> (2 * j)) & 3) << 4));
+        }
+      }
+    }
+  }
+}
+
+constexpr GgmlTraits dense(GgmlType type, std::string_view name, DType dtype) {
+  return {.type = type, .name = name, .block = 1, .block_bytes = size_of(dtype), .dtype = dtype};
+}
+
+constexpr GgmlTraits affine(GgmlType type, std::string_view name, int64_t block, int64_t bytes,
+                            uint8_t bits, uint16_t group, bool symmetric,
+                            decltype(GgmlTraits::unpack) unpack) {
+  return {.type = type,
+          .name = name,
+          .block = block,
+          .block_bytes = bytes,
+          .quantized = true,
+          .format = {.kind = WeightFormat::Kind::Affine,
+                     .bits = bits,
+                     .group = group,
+                     .scale_type = block == kSmallBlock ? DType::F16 : DType::F32,
+                     .symmetric = symmetric},
+          .unpack = unpack};
+}
+
+constexpr GgmlTraits kTraits[] = {
+    dense(GgmlType::F32, "F32", DType::F32),
+    dense(GgmlType::F16, "F16", DType::F16),
+    affine(GgmlType::Q4_0, "Q4_0", kSmallBlock, 18, 4, 32, true, unpack_small<false, false>),
+    affine(GgmlType::Q4_1, "Q4_1", kSmallBlock, 20, 4, 32, false, unpack_small<true, false>),
+    affine(GgmlType::Q5_0, "Q5_0", kSmallBlock, 22, 5, 32, true, unpack_small<false, true>),
+    affine(GgmlType::Q5_1, "Q5_1", kSmallBlock, 24, 5, 32, false, unpack_small<true, true>),
+    affine(GgmlType::Q8_0, "Q8_0", kSmallBlock, 34, 8, 32, true, unpack_q8_0),
+    affine(GgmlType::Q2_K, "Q2_K", kSuperBlock, 84, 2, 16, false, unpack_q2_k),
+    affine(GgmlType::Q3_K, "Q3_K", kSuperBlock, 110, 3, 16, true, unpack_q3_k),
+    affine(GgmlType::Q4_K, "Q4_K", kSuperBlock, 144, 4, 32, false, unpack_q4_k),
+    affine(GgmlType::Q5_K, "Q5_K", kSuperBlock, 176, 5, 32, false, unpack_q5_k),
+    affine(GgmlType::Q6_K, "Q6_K", kSuperBlock, 210, 6, 16, true, unpack_q6_k),
+    dense(GgmlType::I8, "I8", DType::I8),
+    dense(GgmlType::I16, "I16", DType::I16),
+    dense(GgmlType::I32, "I32", DType::I32),
+    dense(GgmlType::I64, "I64", DType::I64),
+    dense(GgmlType::F64, "F64", DType::F64),
+    dense(GgmlType::BF16, "BF16", DType::BF16),
+};
+
+struct OtherType {
+  uint32_t type;
+  std::string_view name;
+};
+constexpr OtherType kOthers[] = {
+    {9, "Q8_1"},   {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},   {18, "IQ3_XXS"},
+    {19, "IQ1_S"}, {20, "IQ4_NL"},   {21, "IQ3_S"},    {22, "IQ2_S"},    {23, "IQ4_XS"},
+    {29, "IQ1_M"}, {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {34, "TQ1_0"},
+    {35, "TQ2_0"}, {39, "MXFP4"},    {40, "NVFP4"},    {41, "Q1_0"}};
+
+}  // namespace
+
+const GgmlTraits* ggml_traits(uint32_t type) {
+  for (const GgmlTraits& row : kTraits) {
+    if (static_cast<uint32_t>(row.type) == type) return &row;
+  }
+  return nullptr;
+}
+
+std::string_view known_ggml_type_name(uint32_t type) {
+  if (const GgmlTraits* row = ggml_traits(type)) return row->name;
+  for (const OtherType& other : kOthers) {
+    if (other.type == type) return other.name;
+  }
+  return {};
+}
+
+std::string_view ggml_type_name(GgmlType type) {
+  return known_ggml_type_name(static_cast<uint32_t>(type));
+}
+
+}  // namespace mlxcel::io
