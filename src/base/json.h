@@ -26,7 +26,7 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in source order; keys are unique, the last one wins
 
-  Json() = default;
+  Json() {}  // not defaulted: clang would need the members before the end of the class
   Json(std::nullptr_t) {}
   Json(bool value) : kind_(Kind::Bool) { scalar_.b = value; }
   Json(int value) : Json(static_cast<int64_t>(value)) {}

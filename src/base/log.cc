@@ -67,7 +67,7 @@ bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 void write(Level level, std::string_view message) noexcept {
   try {
     logger().log(to_spdlog(level), "{}", message);
-  } catch (...) {  // logging must never end the program
+  } catch (...) {  // NOLINT(bugprone-empty-catch): logging must never end the program
   }
 }
 

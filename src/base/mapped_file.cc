@@ -32,9 +32,11 @@ std::string reason() { return std::strerror(errno); }
 
 void advise_inside(std::span<const std::byte> range, int advice) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  const auto address = reinterpret_cast<uintptr_t>(range.data());
+  const size_t skip = (page - address % page) % page;
+  if (range.size() < skip + page) return;
+  const size_t whole_pages = (range.size() - skip) / page * page;
+  ::madvise(const_cast<std::byte*>(range.data()) + skip, whole_pages, advice);
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ class HostAllocator {
           free_[size].push_back(data);
           stats_.cached_bytes += size;
           return;
-        } catch (const std::bad_alloc&) {  // no room for the bookkeeping: free the block instead
+        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+          // No room for the bookkeeping: the block is freed instead.
         }
       }
     }
