@@ -15,12 +15,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/sampler.h"
+#include "engine/scheduler.h"
 #include "nn/causal_lm.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::engine {
-
-enum class Priority : uint8_t { High, Normal, Low };
 
 /// What a client wants. Immutable after submit.
 struct Request {
@@ -53,14 +52,13 @@ struct DoneEvent {
 };
 using Event = std::variant<TokenEvent, DoneEvent, Error>;  // tokens, then exactly one Done or Error
 
-/// Receives events on the engine thread. Must not block and must not throw.
+/// Receives events on the engine thread. Must not block and must not throw; it may call submit()
+/// and cancel(), but not score(), check() or the destructor of the engine.
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void push(Event event) noexcept = 0;
 };
-
-enum class PreemptionPolicy : uint8_t { LongestFirst, LowestPriority };
 
 struct EngineOptions {
   int32_t max_batch = 4, max_queue_depth = 32;
@@ -83,15 +81,22 @@ struct EngineOptions {
   int32_t prefix_cache_max_entries = 1024, prefix_cache_min_tokens = 32;
   double prefix_cache_ttl_s = 3600;
   bool prefix_hash_blake3 = false;
+  int64_t prefix_snapshot_bytes = int64_t{512} << 20;  // state copies of recurrent models
+  int32_t prefix_snapshot_max_entries = 4096;
+  double prefix_snapshot_ttl_s = 7200;
   double decode_timeout_s = 600;
   std::string trace_path;  // chrome-trace of scheduler decisions, written at the end
 };
 
 using RequestId = uint64_t;
 
+/// Everything but the destructor may be called from any thread.
 class Engine {
  public:
-  /// `tokenizer` may be null: events then carry ids only and stop strings are refused.
+  /// Takes the cache's address space and starts the thread. `tokenizer` may be null: events then
+  /// carry ids only and stop strings are refused. Throws InvalidArgument naming an option out of
+  /// range, ResourceExhausted when the cache does not fit. MLXCEL_FORCE_SYNC (present) runs
+  /// forwards on the engine thread and delivers each token before the next forward.
   static std::unique_ptr<Engine> start(std::shared_ptr<const nn::CausalLm> model,
                                        std::shared_ptr<const text::Tokenizer> tokenizer,
                                        EngineOptions options);
@@ -104,6 +109,8 @@ class Engine {
   void cancel(RequestId id) noexcept;  // idempotent; the sink still gets its final event
   /// Logits [n, V] of every position of `tokens` in one sequence, for perplexity and tests. Blocks.
   Result<Tensor> score(std::vector<TokenId> tokens, int32_t chunk_tokens = 0);
+  /// Tokens one sequence may have, prompt included: the option, the model's own maximum, the
+  /// --max-kv-size cap or what the cache budget holds, whichever is least.
   int32_t context_tokens() const;
   /// Counters and histograms as a JSON object (queue time, TTFT, ITL, batch size, cache hits,
   /// blocks).

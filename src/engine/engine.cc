@@ -1,0 +1,178 @@
+#include "engine/engine.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <thread>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "engine/engine_core.h"
+
+namespace mlxcel::engine {
+
+struct Engine::Impl {
+  Impl(std::shared_ptr<const nn::CausalLm> m, std::shared_ptr<const text::Tokenizer> t,
+       ResolvedOptions resolved)
+      : tokenizer(std::move(t)), spec(m->spec()), core(std::move(m), std::move(resolved)) {}
+
+  /// Runs `job` between two steps and waits for it; on the engine thread at once.
+  template <class Fn>
+  void on_engine_thread(Fn&& job) {
+    if (std::this_thread::get_id() == thread.get_id()) return job();
+    std::packaged_task<void()> task(std::ref(job));
+    std::future<void> done = task.get_future();
+    if (!core.inbox().post([&task] { task(); })) {
+      throw Error(Code::Cancelled, "the engine is shutting down");
+    }
+    done.get();
+  }
+
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // shared with the application; may be null
+  const nn::ModelSpec spec;
+  EngineCore core;
+  std::thread thread;
+};
+
+namespace {
+
+void check_prompt(std::span<const TokenId> tokens, int64_t vocab_size) {
+  if (tokens.empty()) throw Error(Code::InvalidArgument, "the prompt has no tokens");
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
+    throw Error(Code::InvalidArgument,
+                fmt::format("prompt token {} is {}: the vocabulary has ids 0 to {}", i, tokens[i],
+                            vocab_size - 1));
+  }
+}
+
+SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
+                          const text::Tokenizer* tokenizer, int64_t vocab_size,
+                          int32_t context_tokens, bool batching) {
+  check_prompt(request.prompt, vocab_size);
+  const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+  if (num_prompt >= context_tokens) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("the prompt has {} tokens, which leaves no room in the context of {} "
+                            "tokens",
+                            num_prompt, context_tokens));
+  }
+  if (request.max_tokens < -1) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("max_tokens {}: expected -1 or more", request.max_tokens));
+  }
+  if (tokenizer == nullptr && !request.stop_strings.empty()) {
+    throw Error(Code::InvalidArgument, "stop strings need a tokenizer");
+  }
+  validate(request.sampling);
+  auto s = std::make_shared<Sequence>();
+  s->stops = StopMatcher(request.stop_strings);
+  s->tokens = std::move(request.prompt);
+  s->num_prompt = static_cast<int32_t>(num_prompt);
+  s->limit_tokens = context_tokens;
+  if (request.max_tokens >= 0) {
+    s->limit_tokens =
+        static_cast<int32_t>(std::min<int64_t>(context_tokens, num_prompt + request.max_tokens));
+  }
+  if (tokenizer != nullptr) {
+    s->sampler_context = make_sampler_context(*tokenizer, request.sampling, request.stop_ids);
+    s->detokenizer.emplace(*tokenizer, request.skip_special_text);
+  }
+  s->sampler_context.vocab_size = static_cast<int32_t>(vocab_size);
+  s->sampler_context.eos_ids = request.stop_ids;
+  init_state(request.sampling, s->sampler);
+  if (!batching) request.priority = Priority::Normal;  // first in, first out
+  s->request = std::move(request);
+  s->sink = std::move(sink);
+  s->submitted = Clock::now();
+  s->last_progress = s->submitted;
+  return s;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::start(std::shared_ptr<const nn::CausalLm> model,
+                                      std::shared_ptr<const text::Tokenizer> tokenizer,
+                                      EngineOptions options) {
+  MLXCEL_CHECK(model != nullptr, "an engine needs a model");
+  ResolvedOptions resolved = resolve_options(*model, options);
+  auto impl = std::make_unique<Impl>(std::move(model), std::move(tokenizer), std::move(resolved));
+  Impl* const p = impl.get();
+  p->thread = std::thread([p] { p->core.run(); });
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Engine::~Engine() {
+  impl_->core.inbox().stop();
+  impl_->thread.join();
+}
+
+Result<RequestId> Engine::submit(Request request, std::shared_ptr<EventSink> sink) {
+  MLXCEL_CHECK(sink != nullptr, "a request needs a sink");
+  const ResolvedOptions& resolved = impl_->core.resolved();
+  Result<RequestId> id = [&]() -> Result<RequestId> {
+    try {
+      return impl_->core.inbox().submit(make_sequence(
+          std::move(request), std::move(sink), impl_->tokenizer.get(), impl_->spec.vocab_size,
+          resolved.context_tokens, resolved.options.batching));
+    } catch (const Error& e) {
+      return e;
+    }
+  }();
+  if (!id.ok()) impl_->core.stats().update([](EngineStats& st) { ++st.counters.rejected; });
+  return id;
+}
+
+void Engine::cancel(RequestId id) noexcept {
+  try {
+    impl_->core.inbox().cancel(id);
+  } catch (const std::exception& e) {
+    log::error("cannot cancel request {}: {}", id, e.what());
+  }
+}
+
+Result<Tensor> Engine::score(std::vector<TokenId> tokens, int32_t chunk_tokens) {
+  try {
+    check_prompt(tokens, impl_->spec.vocab_size);
+    const int32_t context = context_tokens();
+    if (static_cast<int64_t>(tokens.size()) > context) {
+      throw Error(Code::InvalidArgument,
+                  fmt::format("{} tokens to score do not fit the context of {} tokens",
+                              tokens.size(), context));
+    }
+    std::promise<Result<Tensor>> promise;
+    std::future<Result<Tensor>> result = promise.get_future();
+    // shared_ptr: std::function must be copyable, a promise is not.
+    auto shared = std::make_shared<std::promise<Result<Tensor>>>(std::move(promise));
+    const bool posted =
+        impl_->core.inbox().post([this, t = std::move(tokens), chunk_tokens, shared]() mutable {
+          impl_->core.start_score(std::move(t), chunk_tokens, std::move(*shared));
+        });
+    if (!posted) return Error(Code::Cancelled, "the engine is shutting down");
+    return result.get();
+  } catch (const Error& e) {
+    return e;
+  }
+}
+
+int32_t Engine::context_tokens() const { return impl_->core.resolved().context_tokens; }
+
+Json Engine::stats() const {
+  Json prefix;
+  impl_->on_engine_thread([&] { prefix = impl_->core.prefix_stats(); });
+  return impl_->core.stats().json(std::move(prefix));
+}
+
+void Engine::reset_prefix_cache() {
+  impl_->on_engine_thread([&] { impl_->core.reset_prefix_cache(); });
+}
+
+void Engine::check() const {
+  impl_->on_engine_thread([&] { impl_->core.check(); });
+}
+
+}  // namespace mlxcel::engine

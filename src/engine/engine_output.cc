@@ -1,0 +1,189 @@
+// From logits to events. Order inside a row: mask, sample, log-probabilities, end-of-text ids, stop
+// strings, limits.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "engine/engine_core.h"
+
+namespace mlxcel::engine {
+namespace {
+
+double ms_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+// A forward that went wrong numerically ends one row, not the step.
+void check_numbers(std::span<const float> logits) {
+  bool bad = false;
+  for (const float x : logits) bad |= x != x;
+  if (bad) throw Error(Code::Internal, "inference backend error: the logits are not numbers");
+}
+
+Result<SampledToken> sample_row(Sequence& s, std::span<float> logits) {
+  try {
+    check_numbers(logits);
+    return sample(logits, s.request.sampling, s.sampler_context, s.sampler, s.tokens, s.num_prompt);
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::exception& e) {
+    return Error(Code::Internal, fmt::format("sampling failed: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+// One token for each of rows[which[i]], in the order of `which`; a failure belongs to its row.
+std::vector<Result<SampledToken>> EngineCore::sample_rows(const std::vector<PlannedRow>& rows,
+                                                          const std::vector<size_t>& which,
+                                                          const StepOutput& output) {
+  std::vector<Result<SampledToken>> tokens(which.size(), SampledToken{});
+  if (which.empty()) return tokens;
+  Tensor logits = output.logits;
+  const auto vocab = static_cast<size_t>(runner_.spec().vocab_size);
+  const std::span<float> all = logits.host_mut<float>();
+  ThreadPool::shared().parallel_for(
+      static_cast<int64_t>(which.size()), 1, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+          const auto row = static_cast<size_t>(output.first_logits[which[i]]);
+          tokens[i] = sample_row(*rows[which[i]].sequence, all.subspan(row * vocab, vocab));
+        }
+      });
+  return tokens;
+}
+
+// What is known from the id alone happens here; text follows in deliver().
+void EngineCore::accept(const SequencePtr& s, Result<SampledToken> token, Clock::time_point now) {
+  if (!token.ok()) {
+    fail(*s, token.error());
+    return;
+  }
+  const TokenId id = token.value().id;
+  const Request& request = s->request;
+  const bool first = s->num_generated == 0;
+  const bool is_stop = !request.sampling.ignore_eos && std::ranges::count(request.stop_ids, id) > 0;
+  if (first) s->first_token = now;
+  stats_.update([&](EngineStats& st) {
+    if (first) {
+      st.ttft_ms.add(ms_between(s->submitted, now));
+    } else {
+      st.itl_ms.add(ms_between(s->last_token, now));
+    }
+    if (!is_stop) ++st.counters.generated_tokens;
+  });
+  s->last_token = now;
+  Delivery delivery{.sequence = s, .token = {}, .finish = {}};
+  if (is_stop) {
+    delivery.finish = Finish::Stop;
+  } else {
+    delivery.token = std::move(token).value();
+    s->tokens.push_back(id);
+    ++s->num_generated;
+    if (static_cast<int32_t>(s->tokens.size()) >= s->limit_tokens) delivery.finish = Finish::Length;
+  }
+  const bool finished = delivery.finish.has_value();
+  deliveries_.push_back(std::move(delivery));
+  if (finished) {
+    retire(s);
+  } else {
+    s->state = Sequence::State::Decode;
+  }
+}
+
+// Turns accepted tokens into events. Rows wait for the next forward to overlap with, except those
+// whose text can end them while their state cannot be unwound by one token.
+void EngineCore::deliver(bool only_urgent) {
+  if (deliveries_.empty()) return;
+  const bool recurrent = runner_.cache().layout().recurrent;
+  std::vector<Delivery> later;
+  std::vector<Delivery> now = std::exchange(deliveries_, {});
+  for (Delivery& d : now) {
+    const bool urgent =
+        resolved_.force_sync || (recurrent && !d.sequence->request.stop_strings.empty());
+    if (only_urgent && !urgent) {
+      later.push_back(std::move(d));
+    } else {
+      deliver_one(d);
+    }
+  }
+  deliveries_ = std::move(later);
+}
+
+void EngineCore::deliver_one(Delivery& d) {
+  Sequence& s = *d.sequence;
+  if (s.ended) return;
+  if (d.token) {
+    TokenEvent event{
+        .id = d.token->id, .text = {}, .logprob = d.token->logprob, .top = std::move(d.token->top)};
+    if (s.detokenizer) event.text = s.stops.push(s.detokenizer->push(event.id));
+    s.sink->push(std::move(event));
+  }
+  if (s.stops.matched()) {
+    end(s, Finish::Stop);
+  } else if (d.finish) {
+    end(s, *d.finish);
+  }
+}
+
+// The final event of a sequence that went well. Its blocks go back in sweep_ended() or retire().
+void EngineCore::end(Sequence& s, Finish reason) {
+  DoneEvent done{.reason = reason,
+                 .text = {},
+                 .matched_stop = {},
+                 .num_cached = s.num_cached,
+                 .num_prompt = s.num_prompt,
+                 .num_generated = s.num_generated};
+  if (s.detokenizer && !s.stops.matched()) {
+    done.text = s.stops.push(s.detokenizer->flush());
+    done.text += s.stops.flush();
+  }
+  if (s.stops.matched()) {
+    done.matched_stop = s.stops.match();
+    if (reason != Finish::Cancelled) done.reason = Finish::Stop;
+  }
+  const auto now = Clock::now();
+  const auto started = s.was_admitted ? s.admitted : now;
+  const auto first = s.num_generated > 0 ? s.first_token : now;
+  done.queue_ms = ms_between(s.submitted, started);
+  done.prefill_ms = ms_between(started, first);
+  done.decode_ms = ms_between(first, s.num_generated > 0 ? s.last_token : first);
+  s.ended = true;
+  inbox_.one_finished();
+  trace_.mark(done.reason == Finish::Cancelled ? "cancel" : "done", s.id, now);
+  stats_.update([&](EngineStats& st) {
+    Counters& c = st.counters;
+    ++(done.reason == Finish::Stop     ? c.finished_stop
+       : done.reason == Finish::Length ? c.finished_length
+                                       : c.cancelled);
+  });
+  s.sink->push(std::move(done));
+  s.sink.reset();
+}
+
+void EngineCore::fail(Sequence& s, const Error& error) {
+  s.ended = true;
+  s.spoilt = true;
+  inbox_.one_finished();
+  trace_.mark("error", s.id, Clock::now());
+  stats_.update([&](EngineStats& st) {
+    ++st.counters.errors;
+    if (error.code() == Code::Deadline) ++st.counters.deadlines;
+  });
+  s.sink->push(error);
+  s.sink.reset();
+}
+
+void EngineCore::retire(const SequencePtr& s) {
+  release(*s);
+  std::erase(rows_, s);
+}
+
+void EngineCore::sweep_ended() {
+  for (const SequencePtr& s : rows_) {
+    if (s->ended) release(*s);
+  }
+  std::erase_if(rows_, [](const SequencePtr& s) { return s->ended; });
+}
+
+}  // namespace mlxcel::engine
