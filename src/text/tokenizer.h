@@ -21,6 +21,16 @@ struct EncodeOptions {
   bool parse_special_tokens = true;  // "<|eot|>" in the input becomes its id; off: plain text
 };
 
+/// A running decode(): feeds on ids, gives text. One text, one thread.
+class TokenStream {
+ public:
+  virtual ~TokenStream() = default;
+  /// Appends to `out` the text that is certain after this token: whole characters only.
+  virtual void push(TokenId id, std::string& out) = 0;
+  /// Appends what is left, broken bytes as U+FFFD. Once, at the end.
+  virtual void finish(std::string& out) = 0;
+};
+
 /// Immutable and thread-safe after loading.
 class Tokenizer {
  public:
@@ -32,6 +42,8 @@ class Tokenizer {
   /// What the reference's decode() gives for the whole sequence.
   virtual std::string decode(std::span<const TokenId> ids,
                              bool skip_special_tokens = true) const = 0;
+  /// The same, token by token; this tokenizer outlives the stream.
+  virtual std::unique_ptr<TokenStream> stream(bool skip_special) const;
   /// Raw bytes this token adds in the middle of a text; may be half a character. Empty for ids out
   /// of range.
   virtual std::string_view bytes(TokenId id) const = 0;
@@ -78,10 +90,7 @@ class Detokenizer {
   std::string flush();  // what is left, broken bytes as U+FFFD
 
  private:
-  const Tokenizer* tokenizer_;  // owned by the caller, outlives this
-  bool skip_special_;
-  bool at_start_ = true;
-  std::string pending_;
+  std::unique_ptr<TokenStream> stream_;
 };
 
 }  // namespace mlxcel::text
