@@ -255,8 +255,12 @@ class Translator {
     std::string members;
     std::vector<std::string> alternatives;
     std::string text() const {
-      std::string out = members.empty() ? "" : fmt::format("[{}]", members);
-      for (const std::string& a : alternatives) out += (out.empty() ? "" : "|") + a;
+      std::string out;
+      if (!members.empty()) out = fmt::format("[{}]", members);
+      for (const std::string& a : alternatives) {
+        if (!out.empty()) out += '|';
+        out += a;
+      }
       if (out.empty()) return "(?!)";
       return alternatives.empty() ? out : fmt::format("(?:{})", out);
     }
@@ -291,7 +295,9 @@ class Translator {
       return fmt::format("[{}{}]", negated ? "^" : "", operands[0].members);
     }
     std::string all;
-    for (size_t i = 0; i + 1 < operands.size(); ++i) all += "(?=" + operands[i].text() + ")";
+    for (size_t i = 0; i + 1 < operands.size(); ++i) {
+      all += fmt::format("(?={})", operands[i].text());
+    }
     all += operands.back().text();
     return negated ? fmt::format("(?:(?!{})[\\x{{0}}-\\x{{10ffff}}])", all)
                    : fmt::format("(?:{})", all);
