@@ -52,9 +52,11 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 
 echo "Installing ${#missing[@]} packages: ${missing[*]}" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
-    -o Dpkg::Use-Pty=0 "$@" </dev/null
+    -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1 || { cat "$log" >&2; return 1; }
 }
-apt update >&2
-apt install -y --no-install-recommends "${missing[@]}" >&2
+apt update
+apt install -y --no-install-recommends "${missing[@]}"
