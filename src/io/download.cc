@@ -39,9 +39,6 @@ HttpOptions http_options(const HubOptions& options, const std::atomic<bool>* can
     throw Error(Code::InvalidArgument, "the hub token contains a line break");
   }
   http.allow_insecure_token = env::get_bool("MLXCEL_ALLOW_INSECURE_ENDPOINT").value_or(false);
-  if (!http.token.empty() && !http.endpoint.starts_with("https://") && !http.allow_insecure_token) {
-    log::warn("the token is not sent to {}, which is not https", http.endpoint);
-  }
   http.cancel = cancel;
   return http;
 }
@@ -76,20 +73,27 @@ void make_folder(const fs::path& dir) {
   }
 }
 
-/// The files of a repository that this download is about.
-std::vector<RemoteFile> choose_files(const RemoteRepo& repo, const std::string& single) {
+/// The file (or all parts of a split one) that --hf-file names.
+std::vector<RemoteFile> choose_single(const RemoteRepo& repo, const std::string& name) {
   std::vector<RemoteFile> chosen;
-  if (!single.empty()) {
+  const std::vector<std::string> parts = gguf_parts(name);
+  for (const std::string& part : parts) {
     for (const RemoteFile& f : repo.files) {
-      if (f.name == single) return {f};
+      if (f.name == part) chosen.push_back(f);
     }
-    std::string list;
-    for (const RemoteFile& f : repo.files) {
-      if (f.name.ends_with(".gguf")) list += "\n  " + f.name;
-    }
-    throw Error(Code::NotFound, fmt::format("{} has no file '{}'{}{}", repo.repo_id, single,
-                                            list.empty() ? "" : "; its GGUF files are:", list));
   }
+  if (!parts.empty() && chosen.size() == parts.size()) return chosen;
+  std::string list;
+  for (const RemoteFile& f : repo.files) {
+    if (f.name.ends_with(".gguf")) list += "\n  " + f.name;
+  }
+  throw Error(Code::NotFound,
+              fmt::format("{} has no file '{}', or not all of its parts{}{}", repo.repo_id, name,
+                          list.empty() ? "" : "; its GGUF files are:", list));
+}
+
+/// The files of a repository that make up a snapshot.
+std::vector<RemoteFile> choose_files(const RemoteRepo& repo) {
   const auto any = [&](auto match) {
     return std::any_of(repo.files.begin(), repo.files.end(), match);
   };
@@ -98,14 +102,17 @@ std::vector<RemoteFile> choose_files(const RemoteRepo& repo, const std::string& 
   const bool standard_names = any([](const RemoteFile& f) {
     return f.name == "model.safetensors" || f.name == "model.safetensors.index.json";
   });
-  std::string ggufs;
-  int gguf_count = 0;
+  std::vector<RemoteFile> chosen;
+  std::string models;
+  int model_count = 0;
   for (const RemoteFile& f : repo.files) {
     if (!is_model_file(f.name)) continue;
     if (f.name.ends_with(".gguf")) {
       if (safetensors) continue;  // the same weights again, often in many sizes
-      ++gguf_count;
-      ggufs += "\n  " + f.name;
+      if (!gguf_parts(f.name).empty()) {
+        ++model_count;
+        models += "\n  " + f.name;
+      }
     }
     // Some repositories carry the weights a second time under the publisher's own naming.
     if (standard_names && f.name.starts_with("consolidated") && f.name.ends_with(".safetensors")) {
@@ -113,12 +120,12 @@ std::vector<RemoteFile> choose_files(const RemoteRepo& repo, const std::string& 
     }
     chosen.push_back(f);
   }
-  if (gguf_count > 1) {
+  if (model_count > 1) {
     throw Error(Code::InvalidArgument,
-                fmt::format("{} offers several GGUF files; choose one with --hf-file:{}",
-                            repo.repo_id, ggufs));
+                fmt::format("{} offers several GGUF models; choose one with --hf-file:{}",
+                            repo.repo_id, models));
   }
-  if (!safetensors && gguf_count == 0) {
+  if (!safetensors && model_count == 0) {
     throw Error(Code::NotFound,
                 fmt::format("{} has neither SafeTensors nor GGUF weights", repo.repo_id));
   }
@@ -203,8 +210,13 @@ void remove_parts(const std::string& dir) {
 void fetch_into(const std::string& dir, const std::string& repo_id, const HubOptions& options) {
   const RetryPolicy retry{options.max_retries, options.retry_delay_ms};
   HttpClient client(http_options(options, nullptr));
+  const HttpOptions& http = client.options();
+  if (!http.token.empty() && !http.endpoint.starts_with("https://") && !http.allow_insecure_token) {
+    log::warn("the token is not sent to {}, which is not https", http.endpoint);
+  }
   const RemoteRepo repo = list_repository(client, repo_id, options.revision, retry);
-  std::vector<RemoteFile> files = choose_files(repo, options.file);
+  std::vector<RemoteFile> files =
+      options.file.empty() ? choose_files(repo) : choose_single(repo, options.file);
   if (!options.force) {
     const bool same_commit = unfinished_commit(dir) == repo.commit;
     std::erase_if(files, [&](const RemoteFile& f) {
@@ -265,7 +277,8 @@ std::string download_model(const std::string& repo_id, const HubOptions& options
   }
   make_folder(dir);
   const FolderLock lock(dir, options.quiet);
-  const bool complete = options.file.empty() ? is_complete_snapshot(dir) : file_exists(result);
+  const bool complete =
+      options.file.empty() ? is_complete_snapshot(dir) : has_gguf(dir, options.file);
   if (complete && !options.force && !(local && !options.revision.empty())) return result;
   try {
     fetch_into(dir, repo_id, options);

@@ -44,39 +44,22 @@ std::string hf_snapshot(const std::string& repo_id, const std::string& revision)
   return is_commit(wanted) ? repo + "/snapshots/" + wanted : std::string();
 }
 
-bool is_split_gguf(std::string_view name) {
-  // "<stem>-00001-of-00003.gguf"
-  constexpr std::string_view kTail = "-00001-of-00003.gguf";
-  if (name.size() < kTail.size()) return false;
-  name.remove_prefix(name.size() - kTail.size());
-  const auto digits = [](std::string_view t) {
-    return std::all_of(t.begin(), t.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  return name[0] == '-' && digits(name.substr(1, 5)) && name.substr(6, 4) == "-of-" &&
-         digits(name.substr(10, 5)) && name.substr(15) == ".gguf" && name.substr(10, 5) != "00001";
-}
-
-void refuse_split(std::string_view name) {
-  if (!is_split_gguf(name)) return;
-  throw Error(Code::Unsupported,
-              fmt::format("{} is one part of a split GGUF file, which is not read; join the parts "
-                          "or take a file in one piece",
-                          name));
+void refuse_later_part(const std::string& name) {
+  if (!gguf_parts(name).empty()) return;
+  throw Error(Code::InvalidArgument,
+              fmt::format("{} is a later part of a split GGUF model; name the first part", name));
 }
 
 /// A folder whose only weights are GGUF files stands for the one file in it.
 std::string weights_location(const std::string& dir) {
   if (has_safetensors(dir)) return dir;
-  const std::vector<std::string> names = gguf_files(dir);
+  const std::vector<std::string> names = gguf_models(dir);
   if (names.empty()) return dir;
-  if (names.size() == 1) {
-    refuse_split(names[0]);
-    return dir + "/" + names[0];
-  }
+  if (names.size() == 1) return dir + "/" + names[0];
   std::string list;
   for (const std::string& name : names) list += "\n  " + name;
   throw Error(Code::InvalidArgument,
-              fmt::format("{} holds several GGUF files; choose one with --hf-file, or give its "
+              fmt::format("{} holds several GGUF models; choose one with --hf-file, or give its "
                           "path:{}",
                           dir, list));
 }
@@ -92,7 +75,7 @@ Resolved existing_path(const std::string& model, const HubOptions& options) {
           Code::InvalidArgument,
           fmt::format("--hf-file applies to repositories and folders, and {} is a file", model));
     }
-    refuse_split(model);
+    refuse_later_part(model);
     return {model, {}};
   }
   if (file_exists(model + "/" + kIncompleteMarker)) {
@@ -113,10 +96,8 @@ std::optional<std::string> take_from(const std::string& dir, const HubOptions& o
   if (options.file.empty()) {
     return is_complete_snapshot(dir) ? std::optional(weights_location(dir)) : std::nullopt;
   }
-  const std::string path = dir + "/" + options.file;
-  std::error_code ec;
-  if (file_exists(path) && fs::file_size(path, ec) > 0) return path;
-  return std::nullopt;
+  if (!has_gguf(dir, options.file)) return std::nullopt;
+  return dir + "/" + options.file;
 }
 
 Resolved resolve_repository(const std::string& repo_id, const HubOptions& options) {
@@ -124,7 +105,10 @@ Resolved resolve_repository(const std::string& repo_id, const HubOptions& option
   const std::string stored = store_path(store_root(options), repo_id);
   const bool pinned = !options.revision.empty();
   if (pinned) check_revision(options.revision);
-  if (!options.file.empty()) check_repo_file_name(options.file, repo_id);
+  if (!options.file.empty()) {
+    check_repo_file_name(options.file, repo_id);
+    refuse_later_part(options.file);
+  }
 
   std::vector<std::string> tried;
   const auto look = [&](const std::string& dir, const char* what) -> std::optional<std::string> {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "base/env.h"
@@ -25,20 +26,6 @@ uint64_t file_size_or_zero(const fs::path& path) {
   return ec ? 0 : size;
 }
 
-/// Every shard that the index names is there and not empty. An unreadable index counts as not
-/// complete; the loader explains what is wrong with it.
-bool index_is_complete(const std::string& dir) {
-  const std::string text = read_file(dir + "/" + kIndexName, uint64_t{64} << 20);
-  const Result<Json> index = Json::parse(text);
-  if (!index.ok()) return false;
-  const Json* map = index.value().find("weight_map");
-  if (map == nullptr || !map->is_object() || map->size() == 0) return false;
-  return std::all_of(map->as_object().begin(), map->as_object().end(), [&](const auto& entry) {
-    return entry.second.is_string() &&
-           file_size_or_zero(fs::path(dir) / entry.second.as_string()) > 0;
-  });
-}
-
 std::vector<std::string> files_ending(const std::string& dir, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code ec;
@@ -50,6 +37,23 @@ std::vector<std::string> files_ending(const std::string& dir, std::string_view s
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// Every shard that the index names is there and not empty, or none of them is although there are
+/// weights: then the index is stale (repackaged models often keep the old one). An unreadable index
+/// counts as not complete; the loader explains what is wrong with it.
+bool index_is_complete(const std::string& dir) {
+  const std::string text = read_file(dir + "/" + kIndexName, uint64_t{64} << 20);
+  const Result<Json> index = Json::parse(text);
+  if (!index.ok()) return false;
+  const Json* map = index.value().find("weight_map");
+  if (map == nullptr || !map->is_object() || map->size() == 0) return false;
+  size_t present = 0;
+  for (const auto& [tensor, file] : map->as_object()) {
+    if (!file.is_string()) return false;
+    present += file_size_or_zero(fs::path(dir) / file.as_string()) > 0 ? 1 : 0;
+  }
+  return present == map->size() || (present == 0 && !files_ending(dir, ".safetensors").empty());
 }
 
 StoredModel describe(const std::string& repo_id, const fs::path& dir) {
@@ -103,7 +107,42 @@ std::string store_path(const std::string& root, const std::string& repo_id) {
   return root + "/" + repo_id;
 }
 
-std::vector<std::string> gguf_files(const std::string& dir) { return files_ending(dir, ".gguf"); }
+std::vector<std::string> gguf_parts(const std::string& name) {
+  constexpr std::string_view kTail = "-00001-of-00003.gguf";
+  constexpr int kMaxParts = 10'000;
+  if (name.size() < kTail.size()) return {name};
+  const std::string stem = name.substr(0, name.size() - kTail.size());
+  const std::string_view tail = std::string_view(name).substr(stem.size());
+  int part = 0;
+  int count = 0;
+  const auto number = [&](size_t at, int& out) {
+    const auto [end, ec] = std::from_chars(tail.data() + at, tail.data() + at + 5, out);
+    return ec == std::errc() && end == tail.data() + at + 5;
+  };
+  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || !tail.ends_with(".gguf") ||
+      !number(1, part) || !number(10, count) || count < 1 || count > kMaxParts) {
+    return {name};
+  }
+  if (part != 1) return {};
+  std::vector<std::string> names;
+  for (int i = 1; i <= count; ++i) {
+    names.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", stem, i, count));
+  }
+  return names;
+}
+
+bool has_gguf(const std::string& dir, const std::string& name) {
+  const std::vector<std::string> parts = gguf_parts(name);
+  return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return file_size_or_zero(fs::path(dir) / part) > 0;
+  });
+}
+
+std::vector<std::string> gguf_models(const std::string& dir) {
+  std::vector<std::string> names = files_ending(dir, ".gguf");
+  std::erase_if(names, [&](const std::string& name) { return !has_gguf(dir, name); });
+  return names;
+}
 
 bool has_safetensors(const std::string& dir) {
   return file_exists(dir + "/" + kIndexName) || !files_ending(dir, ".safetensors").empty();
@@ -111,9 +150,9 @@ bool has_safetensors(const std::string& dir) {
 
 bool is_complete_snapshot(const std::string& dir) {
   if (!is_directory(dir) || file_exists(dir + "/" + kIncompleteMarker)) return false;
-  if (!file_exists(dir + "/config.json")) return !gguf_files(dir).empty();
+  if (!file_exists(dir + "/config.json")) return !gguf_models(dir).empty();
   if (file_exists(dir + "/" + kIndexName)) return index_is_complete(dir);
-  return has_safetensors(dir) || !gguf_files(dir).empty();
+  return has_safetensors(dir) || !gguf_models(dir).empty();
 }
 
 std::vector<StoredModel> list_store(const HubOptions& options) {

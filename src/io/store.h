@@ -1,7 +1,9 @@
 // The layout of model folders on disk, shared by resolution, download and listing.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mlxcel::io {
@@ -15,8 +17,16 @@ std::string home_directory(const char* alternative);
 /// "<root>/<owner>/<name>"; throws InvalidArgument when repo_id is none.
 std::string store_path(const std::string& root, const std::string& repo_id);
 
-/// Names of the non-empty *.gguf files directly in `dir`, sorted.
-std::vector<std::string> gguf_files(const std::string& dir);
+/// Names of the GGUF models directly in `dir`, sorted: files that are not empty, and of a split
+/// model the first part when all parts are there.
+std::vector<std::string> gguf_models(const std::string& dir);
+
+/// The files of the model that `name` stands for: itself, or all parts when it is the first part of
+/// a split one ("x-00001-of-00003.gguf"); nothing for a later part.
+std::vector<std::string> gguf_parts(const std::string& name);
+
+/// True when every file of gguf_parts(name) is in `dir` and not empty.
+bool has_gguf(const std::string& dir, const std::string& name);
 
 /// True when `dir` has SafeTensors weights of its own (an index or a *.safetensors file).
 bool has_safetensors(const std::string& dir);

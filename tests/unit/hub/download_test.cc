@@ -78,6 +78,20 @@ TEST_F(DownloadTest, OneFileByName) {
   EXPECT_EQ(resolve_model("o/n", options_).path, store("o/n") + "/b.gguf");
 }
 
+TEST_F(DownloadTest, AllPartsOfASplitFile) {
+  testing::HubRepo r;
+  for (const char* name : {"q4/m-00001-of-00002.gguf", "q4/m-00002-of-00002.gguf", "q8.gguf"}) {
+    r.files[name] = {.content = std::string("GGUF ") + name, .lfs = true};
+  }
+  server_.put("o/n", r);
+  options_.file = "q4/m-00001-of-00002.gguf";
+  EXPECT_EQ(resolve_model("o/n", options_).path, store("o/n") + "/q4/m-00001-of-00002.gguf");
+  EXPECT_THAT(files_in(store("o/n")),
+              ElementsAre("q4/m-00001-of-00002.gguf", "q4/m-00002-of-00002.gguf"));
+  options_.file = "q4/m-00002-of-00002.gguf";
+  EXPECT_EQ(code_of_download(), Code::NotFound);
+}
+
 TEST_F(DownloadTest, SafetensorsWinOverGgufAndDuplicates) {
   testing::HubRepo r = repo();
   r.files["q4.gguf"] = {.content = "GGUF", .lfs = true};

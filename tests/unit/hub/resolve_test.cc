@@ -140,9 +140,15 @@ TEST_F(ResolveTest, HfFileFromTheStore) {
   EXPECT_EQ(resolve_model("o/n", options_).path, store("o/n") + "/b.gguf");
 }
 
-TEST_F(ResolveTest, SplitGgufIsRefused) {
-  EXPECT_EQ(code_of(home_.write("m-00001-of-00002.gguf", "GGUF")), Code::Unsupported);
-  EXPECT_NO_THROW(resolve_model(home_.write("m-00001-of-00001.gguf", "GGUF"), options_));
+TEST_F(ResolveTest, SplitGgufIsNamedByItsFirstPart) {
+  const std::string first = home_.write("g/m-00001-of-00002.gguf", "GGUF");
+  EXPECT_FALSE(is_complete_snapshot(home_.file("g"))) << "the second part is missing";
+  const std::string second = home_.write("g/m-00002-of-00002.gguf", "GGUF");
+  EXPECT_TRUE(is_complete_snapshot(home_.file("g")));
+  EXPECT_EQ(resolve_model(first, options_).path, first);
+  EXPECT_EQ(resolve_model(home_.file("g"), options_).path, first);
+  EXPECT_EQ(code_of(second), Code::InvalidArgument);
+  EXPECT_THAT(message_, HasSubstr("first part"));
 }
 
 TEST_F(ResolveTest, UnfinishedFolderIsAnError) {

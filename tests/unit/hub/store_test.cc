@@ -45,6 +45,17 @@ TEST_F(StoreTest, CompleteMeansEveryShardOfTheIndex) {
   EXPECT_FALSE(is_complete_snapshot(dir));
 }
 
+TEST_F(StoreTest, StaleIndexIsSteppedOver) {
+  home_.write("m/config.json", "{}");
+  home_.write("m/model.safetensors", "x");
+  home_.write("m/model.safetensors.index.json",
+              R"({"weight_map": {"t": "model-00001-of-00002.safetensors",
+                                 "u": "model-00002-of-00002.safetensors"}})");
+  EXPECT_TRUE(is_complete_snapshot(home_.file("m")));
+  home_.write("m/model-00001-of-00002.safetensors", "x");
+  EXPECT_FALSE(is_complete_snapshot(home_.file("m")));
+}
+
 TEST_F(StoreTest, BrokenIndexIsNotComplete) {
   for (const char* index : {"{", "[]", R"({"weight_map": {}})", R"({"weight_map": {"t": 1}})"}) {
     home_.write("m/config.json", "{}");
