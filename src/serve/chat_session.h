@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -28,9 +29,18 @@ struct RenderedPrompt {
 };
 
 /// Renders `messages` (OpenAI form) with a generation prompt and tokenizes it. InvalidArgument
-/// carries the template's own text when it refuses the messages.
+/// carries the template's own text when it refuses the messages. The text of a template is
+/// tokenized as it stands: a BOS token is there if and only if the template writes one, as in
+/// transformers' apply_chat_template. The generic format gets the tokenizer's own BOS.
 Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
                                    const Json& messages, const Json& tools,
                                    bool add_generation_prompt = true);
+
+/// Tokenizes a prompt that is given to the model as it is. The tokenizer's BOS is added unless the
+/// text begins with it already.
+std::vector<text::TokenId> tokenize_raw(const text::Tokenizer& tokenizer, std::string_view prompt);
+
+/// Strings that end an answer in the generic format: the next speaker's label.
+const std::vector<std::string>& generic_stop_strings();
 
 }  // namespace mlxcel::serve
