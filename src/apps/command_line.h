@@ -1,0 +1,96 @@
+// The command line of `mlxcel` as plain data: what each command was asked to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "io/hub.h"
+
+namespace mlxcel::apps {
+
+/// Which model, and where it may come from.
+struct ModelArguments {
+  std::string model;  // path, owner/name or a bare name
+  io::HubOptions hub;
+};
+
+/// Sampling flags that were given; what was not given keeps the front end's default
+/// (engine.md 7.8).
+struct SamplingFlags {
+  std::optional<float> temperature, top_p, min_p, typical_p, top_n_sigma;
+  std::optional<float> repetition_penalty, frequency_penalty, presence_penalty;
+  std::optional<float> dry_multiplier, dry_base, xtc_probability, xtc_threshold;
+  std::optional<float> mirostat_lr, mirostat_ent, dynatemp_range, dynatemp_exp;
+  std::optional<int32_t> top_k, repeat_last_n, dry_allowed_length, dry_penalty_last_n, mirostat;
+  std::optional<std::string> dry_sequence_breakers;  // comma-separated; "none" = no breaker
+  std::optional<int64_t> seed;                       // -1 = random
+  bool p_less = false;
+  /// `base` with the given flags put over it.
+  engine::SamplingParams over(engine::SamplingParams base) const;
+};
+
+struct GenerateArguments {
+  ModelArguments model;
+  std::optional<std::string> prompt;  // unset: the interactive chat
+  int32_t max_tokens = -1;            // -1 = until the end or a full context
+  SamplingFlags sampling;
+  std::vector<std::string> stop;
+  bool no_chat_template = false;
+  bool show_reasoning = false;
+  bool profile = false;
+  bool estimate_memory = false;
+  bool force = false;  // go on although the estimate does not fit
+};
+
+struct RunArguments : GenerateArguments {};
+
+struct InspectArguments {
+  ModelArguments model;
+  int64_t max_tokens = 8192;
+  int64_t batch = 1;
+  std::string quant = "default";  // default, fp16, int8 or int4
+  std::string cache_type_k = "fp16", cache_type_v = "fp16";
+  bool json = false;
+};
+
+struct ListArguments {
+  std::string models_dir;
+  bool json = false, quiet = false, verbose = false;
+  std::string sort = "name";  // name, size or modified
+};
+
+struct RemoveArguments {
+  std::string repo_id;
+  io::HubOptions hub;
+  bool yes = false;
+};
+
+struct DownloadArguments {
+  std::string repo_id;
+  io::HubOptions hub;
+};
+
+struct ArchArguments {
+  bool json = false;
+};
+
+struct VersionArguments {};
+
+using Command = std::variant<GenerateArguments, RunArguments, InspectArguments, ListArguments,
+                             RemoveArguments, DownloadArguments, ArchArguments, VersionArguments>;
+
+/// Either a command, or text to print and an exit code (help: 0, usage errors: 2).
+struct ParsedCommandLine {
+  std::optional<Command> command;
+  int exit_code = 0;
+  std::string out, err;
+};
+
+/// Reads the arguments after the program's name. Never throws for what a user can type.
+ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace mlxcel::apps
