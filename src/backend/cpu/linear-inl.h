@@ -1,0 +1,354 @@
+// Matrix kernels in the primitives of one vector width. Every (row, output) sum is taken in one
+// order: inside a group over inputs from the first, starting at zero; then over groups from the
+// first, as sum = scale * part + sum and sum = bias * sum_of_x + sum.
+
+inline constexpr int kVecs = kTile / kLanes;
+
+MLXCEL_INLINE VF load_scales(const uint8_t* p, DType type, int v) {
+  if (type == DType::F16) return load_f16(reinterpret_cast<const uint16_t*>(p) + v * kLanes);
+  if (type == DType::BF16) return load_bf16(reinterpret_cast<const uint16_t*>(p) + v * kLanes);
+  return load(reinterpret_cast<const float*>(p) + v * kLanes);
+}
+
+// ---- codecs: at(cursor, i, v) is the i-th of kStep inputs for the outputs of vector v, times
+// 2^code_shift for bit planes.
+
+template <int L, int H, bool kSymmetric>
+struct PlaneCodec {
+  static constexpr int kMode = kSymmetric ? 1 : 2;
+  static constexpr int kPeriod = 32 / L;
+  static constexpr int kStep = kPeriod < 16 ? kPeriod : 16;
+  // Joining two planes takes longer than the FMA latency, so fewer sums in flight do.
+  static constexpr int kTiles = H == 0 ? kGemvTiles : (kGemvTiles + 1) / 2;
+  struct Cursor {
+    const uint8_t* low;
+    const uint8_t* high;
+    int high_index;  // which share of a high dword belongs to the low dword
+    int skip;        // bits of a low dword that belong to an earlier step
+  };
+  MLXCEL_INLINE Cursor cursor(const TileLayout& layout, const uint8_t* block, int64_t k) {
+    const int64_t dword = k / kPeriod;
+    Cursor c{block + dword * (kTile * 4), nullptr, 0, 0};
+    if constexpr (H > 0) {
+      c.high = block + layout.high_offset + dword / (L / H) * (kTile * 4);
+      c.high_index = static_cast<int>(dword % (L / H));
+    }
+    if constexpr (kPeriod > kStep) c.skip = static_cast<int>(k % kPeriod);
+    return c;
+  }
+  MLXCEL_INLINE VF at(const Cursor& c, int i, int v) {
+    constexpr int kLowMask = (1 << L) - 1;
+    const int shift = code_shift(L, H, i);
+    VI low = loadi(c.low + v * kLanes * 4);
+    if constexpr (kPeriod > kStep) low = shr(low, c.skip);
+    VI code;
+    if constexpr (H == 0) {
+      code = kPeriod == kStep && i == kPeriod - 1 ? shr(low, 32 - L)
+                                                  : bit_and(low, set1i(kLowMask << shift));
+    } else {
+      // Shifted by L - H * index, input i has its high bits at L * i + L, above its low bits.
+      const VI dword = loadi(c.high + v * kLanes * 4);
+      const bool upper = i >= kPeriod / 2;
+      if (upper) low = shr(low, 16);
+      const VI high =
+          upper ? shr(shr(dword, H * c.high_index), 16 - L) : shl(dword, L - H * c.high_index);
+      code = bit_or(bit_and(low, set1i(kLowMask << shift)),
+                    bit_and(high, set1i(((1 << H) - 1) << (shift + L))));
+    }
+    if constexpr (kSymmetric) code = subi(code, set1i((1 << (L + H - 1)) << shift));
+    return to_float(code);
+  }
+};
+
+// Codecs with whole elements in input order, kTile of them an input.
+template <class Element, int kModeOf>
+struct ElementCodec {
+  static constexpr int kMode = kModeOf;
+  static constexpr int kStep = 8;
+  static constexpr int kTiles = kGemvTiles;
+  using Cursor = const uint8_t*;
+  MLXCEL_INLINE Cursor cursor(const TileLayout&, const uint8_t* block, int64_t k) {
+    return block + k * kTile * Element::kSize;
+  }
+  MLXCEL_INLINE VF at(const Cursor& c, int i, int v) {
+    return Element::value(c + (i * kTile + v * kLanes) * Element::kSize);
+  }
+};
+struct U8Element {
+  static constexpr int kSize = 1;
+  MLXCEL_INLINE VF value(const uint8_t* p) { return to_float(load_u8(p)); }
+};
+struct S8Element {
+  static constexpr int kSize = 1;
+  MLXCEL_INLINE VF value(const uint8_t* p) { return to_float(load_s8(p)); }
+};
+struct F32Element {
+  static constexpr int kSize = 4;
+  MLXCEL_INLINE VF value(const uint8_t* p) { return load(reinterpret_cast<const float*>(p)); }
+};
+struct F16Element {
+  static constexpr int kSize = 2;
+  MLXCEL_INLINE VF value(const uint8_t* p) {
+    return load_f16(reinterpret_cast<const uint16_t*>(p));
+  }
+};
+struct Bf16Element {
+  static constexpr int kSize = 2;
+  MLXCEL_INLINE VF value(const uint8_t* p) {
+    return load_bf16(reinterpret_cast<const uint16_t*>(p));
+  }
+};
+struct F8Element {
+  static constexpr int kSize = 1;
+  // Exponent and mantissa move to their f32 places; 2^120 corrects the exponent's bias and makes
+  // subnormals right. The code of all ones is NaN.
+  MLXCEL_INLINE VF value(const uint8_t* p) {
+    const VI code = load_u8(p);
+    const VF scaled = mul(as_float(shl(bit_and(code, set1i(0x7F)), 20)), set1(0x1p120F));
+    const VI sign = shl(bit_and(code, set1i(0x80)), 24);
+    const VF signed_value = as_float(bit_or(as_int(scaled), sign));
+    return select_less(scaled, set1(464.0F), signed_value, as_float(set1i(0x7FC00000)));
+  }
+};
+
+// part[t][v] = sum over inputs [begin, end) of the block, in order.
+template <class Codec, int kNumTiles>
+MLXCEL_INLINE void sum_group(const TileLayout& layout, const uint8_t* const* blocks, int64_t begin,
+                             int64_t end, const float* x, VF (&part)[kNumTiles][kVecs]) {
+  constexpr int kStep = Codec::kStep;
+  MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[t][v] = zero();
+  }
+  int64_t k = begin;
+  for (; k + kStep <= end; k += kStep, x += kStep) {
+    typename Codec::Cursor c[kNumTiles];
+    MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) c[t] = Codec::cursor(layout, blocks[t], k);
+    MLXCEL_UNROLL for (int i = 0; i < kStep; ++i) {
+      const VF xi = set1(x[i]);
+      MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+          part[t][v] = fma(Codec::at(c[t], i, v), xi, part[t][v]);
+        }
+      }
+    }
+  }
+  if constexpr (Codec::kMode == 0) {
+    for (; k < end; ++k, ++x) {
+      const VF xi = set1(*x);
+      MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+        const auto c = Codec::cursor(layout, blocks[t], k);
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+          part[t][v] = fma(Codec::at(c, 0, v), xi, part[t][v]);
+        }
+      }
+    }
+  }
+}
+
+MLXCEL_INLINE void store_outputs(float* y, const float* bias, VF value, int64_t n) {
+  if (n >= kLanes) {
+    store(y, bias != nullptr ? add(value, load(bias)) : value);
+  } else if (n > 0) {
+    store_n(y, bias != nullptr ? add(value, load_n(bias, n)) : value, n);
+  }
+}
+
+template <class Codec, int kNumTiles>
+MLXCEL_INLINE void gemv_tiles(const GemvArgs& a, int64_t tile) {
+  const TileLayout layout = *a.layout;
+  const uint8_t* blocks[kNumTiles];
+  VF sums[kNumTiles][kVecs];
+  MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+    blocks[t] = a.data + (tile + t) * layout.tile_bytes;
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) sums[t][v] = zero();
+  }
+  int64_t group = 0;
+  for (int64_t b = 0; b < layout.blocks; ++b) {
+    for (int64_t g = 0; g < layout.block_groups && group < layout.groups; ++g, ++group) {
+      const int64_t first = group * layout.group;
+      const int64_t size = layout.cols - first < layout.group ? layout.cols - first : layout.group;
+      VF part[kNumTiles][kVecs];
+      sum_group<Codec, kNumTiles>(layout, blocks, g * layout.group, g * layout.group + size,
+                                  a.x.x + first, part);
+      MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+        const int64_t at = g * kTile * size_of(layout.scale_type);
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+          if constexpr (Codec::kMode == 0) {
+            sums[t][v] = add(sums[t][v], part[t][v]);
+          } else {
+            const VF s = load_scales(blocks[t] + layout.scale_offset + at, layout.scale_type, v);
+            sums[t][v] = fma(s, part[t][v], sums[t][v]);
+          }
+          if constexpr (Codec::kMode == 2) {
+            const VF z = load_scales(blocks[t] + layout.bias_offset + at, layout.scale_type, v);
+            sums[t][v] = fma(z, set1(a.x.sums[group]), sums[t][v]);
+          }
+        }
+      }
+    }
+    MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) blocks[t] += layout.block_bytes;
+  }
+  MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+      const int64_t out = (tile + t) * kTile + v * kLanes;
+      store_outputs(a.y + out, a.bias != nullptr ? a.bias + out : nullptr, sums[t][v],
+                    a.rows - out);
+    }
+  }
+}
+
+template <class Codec>
+void gemv(const GemvArgs& a) {
+  int64_t tile = a.tiles.begin;
+  for (; tile + Codec::kTiles <= a.tiles.end; tile += Codec::kTiles) {
+    gemv_tiles<Codec, Codec::kTiles>(a, tile);
+  }
+  if constexpr (Codec::kTiles > 2) {
+    for (; tile + 2 <= a.tiles.end; tile += 2) gemv_tiles<Codec, 2>(a, tile);
+  }
+  for (; tile < a.tiles.end; ++tile) gemv_tiles<Codec, 1>(a, tile);
+}
+
+template <class Codec>
+void unpack(const UnpackArgs& a) {
+  const TileLayout layout = *a.layout;
+  constexpr int kStep = Codec::kStep;
+  float* out = a.values;
+  for (int64_t k0 = a.begin; k0 < a.end; k0 += layout.block_cols) {
+    const uint8_t* block = a.tile + k0 / layout.block_cols * layout.block_bytes;
+    const int64_t size = a.end - k0 < layout.block_cols ? a.end - k0 : layout.block_cols;
+    int64_t k = 0;
+    for (; k + kStep <= size; k += kStep) {
+      const auto c = Codec::cursor(layout, block, k);
+      MLXCEL_UNROLL for (int i = 0; i < kStep; ++i, out += kTile) {
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) store(out + v * kLanes, Codec::at(c, i, v));
+      }
+    }
+    if constexpr (Codec::kMode == 0) {
+      for (; k < size; ++k, out += kTile) {
+        const auto c = Codec::cursor(layout, block, k);
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) store(out + v * kLanes, Codec::at(c, 0, v));
+      }
+    } else {
+      for (int64_t g = 0; g * layout.group < size; ++g) {
+        const int64_t at = g * kTile * size_of(layout.scale_type);
+        const int64_t to = ((k0 - a.begin) / layout.group + g) * kTile;
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+          store(a.scales + to + v * kLanes,
+                load_scales(block + layout.scale_offset + at, layout.scale_type, v));
+          if constexpr (Codec::kMode == 2) {
+            store(a.biases + to + v * kLanes,
+                  load_scales(block + layout.bias_offset + at, layout.scale_type, v));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Rows of x against one unpacked tile: the values stay in the first cache level, sums of a group in
+// registers.
+template <int kMode, int kRows>
+void micro(const MicroArgs& a) {
+  const float* values = a.values;
+  for (int64_t k0 = 0, g = 0; k0 < a.cols; k0 += a.group, ++g) {
+    const int64_t size = a.cols - k0 < a.group ? a.cols - k0 : a.group;
+    VF part[kRows][kVecs];
+    MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][v] = zero();
+    }
+    const float* x = a.x + k0;
+    for (int64_t k = 0; k < size; ++k, values += kTile) {
+      VF w[kVecs];
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) w[v] = load(values + v * kLanes);
+      MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+        const VF xi = set1(x[r * a.x_stride + k]);
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][v] = fma(w[v], xi, part[r][v]);
+      }
+    }
+    MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+        float* to = a.sums + r * kTile + v * kLanes;
+        VF s = load(to);
+        if constexpr (kMode == 0) {
+          s = add(s, part[r][v]);
+        } else {
+          s = fma(load(a.scales + g * kTile + v * kLanes), part[r][v], s);
+        }
+        if constexpr (kMode == 2) {
+          s = fma(load(a.biases + g * kTile + v * kLanes), set1(a.x_sums[r * a.sums_stride + g]),
+                  s);
+        }
+        store(to, s);
+      }
+    }
+  }
+}
+
+void scale_x(const float* x, const float* factors, float* xs, int64_t n) {
+  int64_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) {
+    store(xs + k, mul(load(x + k), load(factors + k % 32)));
+  }
+  for (; k < n; ++k) xs[k] = x[k] * factors[k % 32];
+}
+
+float sum_of(const float* x, int64_t n) {
+  VF s = zero();
+  int64_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) s = add(s, load(x + k));
+  float total = sum(s);
+  for (; k < n; ++k) total += x[k];
+  return total;
+}
+
+template <int L, int H>
+using AffineCodec = PlaneCodec<L, H, false>;
+template <int L, int H>
+using SymmetricCodec = PlaneCodec<L, H, true>;
+
+#define MLXCEL_EACH_CODEC(f)           \
+  {                                    \
+      f<AffineCodec<1, 0>>,            \
+      f<AffineCodec<2, 0>>,            \
+      f<AffineCodec<2, 1>>,            \
+      f<AffineCodec<4, 0>>,            \
+      f<AffineCodec<4, 1>>,            \
+      f<AffineCodec<4, 2>>,            \
+      f<ElementCodec<U8Element, 2>>,   \
+      f<SymmetricCodec<1, 0>>,         \
+      f<SymmetricCodec<2, 0>>,         \
+      f<SymmetricCodec<2, 1>>,         \
+      f<SymmetricCodec<4, 0>>,         \
+      f<SymmetricCodec<4, 1>>,         \
+      f<SymmetricCodec<4, 2>>,         \
+      f<ElementCodec<S8Element, 1>>,   \
+      f<ElementCodec<F32Element, 0>>,  \
+      f<ElementCodec<F16Element, 0>>,  \
+      f<ElementCodec<Bf16Element, 0>>, \
+      f<ElementCodec<F8Element, 0>>,   \
+  }
+
+template <int kMode, int kRows>
+constexpr auto micro_or_null() -> void (*)(const MicroArgs&) {
+  if constexpr (kRows <= kMicroRows) {
+    return micro<kMode, kRows>;
+  } else {
+    return nullptr;
+  }
+}
+#define MLXCEL_MICRO(m)                                                                              \
+  {                                                                                                  \
+      micro_or_null<m, 1>(), micro_or_null<m, 2>(),  micro_or_null<m, 3>(),  micro_or_null<m, 4>(),  \
+      micro_or_null<m, 5>(), micro_or_null<m, 6>(),  micro_or_null<m, 7>(),  micro_or_null<m, 8>(),  \
+      micro_or_null<m, 9>(), micro_or_null<m, 10>(), micro_or_null<m, 11>(), micro_or_null<m, 12>(), \
+  }
+
+constexpr LinearKernels kTable = {
+    .gemv = MLXCEL_EACH_CODEC(gemv),
+    .unpack = MLXCEL_EACH_CODEC(unpack),
+    .micro = {MLXCEL_MICRO(0), MLXCEL_MICRO(1), MLXCEL_MICRO(2)},
+    .micro_rows = kMicroRows,
+    .scale_x = scale_x,
+    .sum = sum_of,
+};

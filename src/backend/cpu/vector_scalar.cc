@@ -1,0 +1,27 @@
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/target.h"
+#include "backend/cpu/vector_kernels.h"
+#include "tensor/dtype.h"
+
+namespace mlxcel::cpu {
+namespace scalar {
+namespace {
+// In this order: later parts use earlier ones.
+#include "backend/cpu/vec_generic-inl.h"
+
+#include "backend/cpu/vec_common-inl.h"
+
+#include "backend/cpu/vector-inl.h"
+
+#include "backend/cpu/attention-inl.h"
+}  // namespace
+}  // namespace scalar
+
+const VectorKernels kVectorScalar = scalar::kTable;
+}  // namespace mlxcel::cpu

@@ -1,0 +1,105 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/check.h"
+#include "ops/op_table.h"
+#include "ops/ops.h"
+
+namespace mlxcel::ops {
+namespace {
+
+void check_cache(std::string_view op, const PagedKv& kv) {
+  const bool type_ok = kv.type == DType::F32 || kv.type == DType::F16 || kv.type == DType::BF16;
+  if (!type_ok) bad_argument(op, fmt::format("a cache of {}", dtype_name(kv.type)));
+  if (kv.k == nullptr || kv.v == nullptr || kv.num_blocks < 1 || kv.block_tokens < 1 ||
+      kv.kv_heads < 1 || kv.k_dim < 1 || kv.v_dim < 1) {
+    bad_argument(op, "the cache is empty");
+  }
+}
+
+// `first` is the first position that the op touches.
+void check_segment(std::string_view op, const PagedKv& kv, const AttentionSegment& s, int64_t rows,
+                   int64_t first) {
+  if (s.row < 0 || s.q_len < 0 || s.q_len > s.kv_len || int64_t{s.row} + s.q_len > rows) {
+    bad_argument(op, fmt::format("a segment of rows [{}, {} + {}) at length {} in {} rows", s.row,
+                                 s.row, s.q_len, s.kv_len, rows));
+  }
+  if (s.q_len == 0) return;
+  const int64_t last = (int64_t{s.kv_len} - 1) / kv.block_tokens;
+  for (int64_t b = first / kv.block_tokens; b <= last; ++b) {
+    if (s.blocks == nullptr || s.blocks[b] < 0 || s.blocks[b] >= kv.num_blocks) {
+      bad_argument(op, fmt::format("block {} of a segment is {}, the cache has {}", b,
+                                   s.blocks == nullptr ? -1 : s.blocks[b], kv.num_blocks));
+    }
+  }
+}
+
+}  // namespace
+
+void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
+               const Tensor& v) {
+  const OpTable& table = op_table(kv.device.kind);
+  require_kernel(table.kv_append != nullptr, "kv_append", kv.device.kind);
+  check_cache("kv_append", kv);
+  const RowView kr = row_view("kv_append", "k", k);
+  const RowView vr = row_view("kv_append", "v", v);
+  if (k.shape().rank() != 3 || v.shape().rank() != 3 || kr.outer != vr.outer ||
+      k.dim(1) != kv.kv_heads || v.dim(1) != kv.kv_heads || kr.dim != kv.k_dim ||
+      vr.dim != kv.v_dim) {
+    bad_argument("kv_append",
+                 fmt::format("k {} and v {} for a cache of {} heads, k_dim {}, v_dim {}",
+                             k.shape().str(), v.shape().str(), kv.kv_heads, kv.k_dim, kv.v_dim));
+  }
+  for (const AttentionSegment& s : segments) {
+    check_segment("kv_append", kv, s, kr.outer, int64_t{s.kv_len} - s.q_len);
+  }
+  table.kv_append({.kv = kv,
+                   .segments = segments,
+                   .k = kr.data,
+                   .v = vr.data,
+                   .k_stride = kr.outer_stride,
+                   .v_stride = vr.outer_stride});
+}
+
+Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSegment> segments,
+                 const AttentionOptions& options) {
+  const OpTable& table = op_table(kv.device.kind);
+  require_kernel(table.attention != nullptr, "attention", kv.device.kind);
+  check_cache("attention", kv);
+  const RowView rows = row_view("attention", "q", q);
+  if (q.shape().rank() != 3 || rows.dim != kv.k_dim || q.dim(1) < 1 ||
+      q.dim(1) % kv.kv_heads != 0 || q.dim(1) > INT32_MAX) {
+    bad_argument("attention", fmt::format("q {} for a cache of {} heads and k_dim {}",
+                                          q.shape().str(), kv.kv_heads, kv.k_dim));
+  }
+  if (options.window < 0 || !(options.softcap >= 0.0F)) {
+    bad_argument("attention", "window and softcap must not be negative");
+  }
+  for (const AttentionSegment& s : segments) {
+    const int64_t oldest = int64_t{s.kv_len} - s.q_len;  // position of the first query
+    const int64_t first =
+        options.window > 0 ? std::max<int64_t>(0, oldest - options.window + 1) : 0;
+    check_segment("attention", kv, s, rows.outer, first);
+  }
+  AttentionArgs args{.kv = kv,
+                     .segments = segments,
+                     .q = rows.data,
+                     .q_stride = rows.outer_stride,
+                     .heads = static_cast<int32_t>(q.dim(1)),
+                     .scale = options.scale,
+                     .softcap = options.softcap,
+                     .window = options.window};
+  if (options.sinks != nullptr) {
+    args.sinks = vector_of("attention", "sinks", *options.sinks, q.dim(1));
+  }
+  // Rows outside every segment are zero.
+  Tensor out = Tensor::zeros({rows.outer, q.dim(1), kv.v_dim}, DType::F32, q.device());
+  if (out.numel() == 0) return out;
+  args.out = static_cast<float*>(out.raw());
+  table.attention(args);
+  return out;
+}
+
+}  // namespace mlxcel::ops

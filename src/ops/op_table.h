@@ -1,0 +1,93 @@
+// The table of kernels behind every op that is not a matrix product: one function pointer per op
+// and device. Pointers and sizes have been checked when a kernel is called. All data is f32 unless
+// a field says otherwise; strides are in elements.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/ops.h"
+#include "tensor/buffer.h"
+
+namespace mlxcel::ops {
+
+/// Rows of `dim` contiguous elements: row (i, j) starts at data + i * outer_stride + j * dim.
+struct RowView {
+  const float* data = nullptr;
+  int64_t outer = 0, inner = 1, outer_stride = 0, dim = 0;
+  int64_t rows() const { return outer * inner; }
+  const float* row(int64_t r) const { return data + r / inner * outer_stride + r % inner * dim; }
+};
+
+struct NormArgs {
+  RowView x, delta;             // delta.data is null unless a sum is wanted first
+  const float* gain = nullptr;  // [dim]; null = ones
+  const float* bias = nullptr;  // [dim]; layer_norm only, null = zeros
+  float* sum = nullptr;         // [rows, dim] x + delta, with delta only
+  float* out = nullptr;         // [rows, dim]
+  float eps = 0, offset = 0;
+};
+struct BinaryArgs {
+  RowView a, b;
+  float* out = nullptr;  // [rows, dim]
+};
+struct UnaryArgs {
+  RowView x;
+  float* out = nullptr;  // [rows, dim]
+  float parameter = 0;   // factor or cap
+  Activation kind = Activation::Silu;
+};
+struct TakeRowsArgs {
+  RowView x;
+  const int32_t* ids = nullptr;  // checked against x.rows()
+  int64_t count = 0;
+  float* out = nullptr;  // [count, dim]
+};
+struct RopeArgs {
+  float* x = nullptr;  // [tokens, heads, head_dim], tokens at x_stride
+  int64_t tokens = 0, x_stride = 0, heads = 0, head_dim = 0;
+  const int32_t* positions = nullptr;  // [tokens]
+  const float* inv_freq = nullptr;     // [half]
+  int64_t half = 0;
+  bool interleaved = false;
+  float attention_factor = 1.0F;
+};
+struct KvAppendArgs {
+  PagedKv kv;
+  std::span<const AttentionSegment> segments;
+  const float* k = nullptr;  // [T, Hk, k_dim], tokens at k_stride
+  const float* v = nullptr;
+  int64_t k_stride = 0, v_stride = 0;
+};
+struct AttentionArgs {
+  PagedKv kv;
+  std::span<const AttentionSegment> segments;
+  const float* q = nullptr;  // [T, H, k_dim], tokens at q_stride
+  int64_t q_stride = 0;
+  int32_t heads = 0;
+  float* out = nullptr;  // [T, H, v_dim]
+  float scale = 1.0F, softcap = 0.0F;
+  int32_t window = 0;
+  const float* sinks = nullptr;  // [H] or null
+};
+
+struct OpTable {
+  void (*rms_norm)(const NormArgs&) = nullptr;  // rms_norm and add_rms_norm
+  void (*layer_norm)(const NormArgs&) = nullptr;
+  void (*add)(const BinaryArgs&) = nullptr;
+  void (*mul)(const BinaryArgs&) = nullptr;
+  void (*silu_mul)(const BinaryArgs&) = nullptr;
+  void (*scale)(const UnaryArgs&) = nullptr;
+  void (*activate)(const UnaryArgs&) = nullptr;
+  void (*softcap)(const UnaryArgs&) = nullptr;
+  void (*copy_rows)(const UnaryArgs&) = nullptr;
+  void (*take_rows)(const TakeRowsArgs&) = nullptr;
+  void (*rope)(const RopeArgs&) = nullptr;
+  void (*kv_append)(const KvAppendArgs&) = nullptr;
+  void (*attention)(const AttentionArgs&) = nullptr;
+};
+
+/// The process-wide table of a device kind, written only by the backends' registration.
+OpTable& op_table(DeviceKind kind);
+
+}  // namespace mlxcel::ops
