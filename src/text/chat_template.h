@@ -15,12 +15,15 @@ namespace mlxcel::text {
 struct TemplateLimits {
   int64_t max_steps = 20'000'000;
   int64_t max_output_bytes = int64_t{64} << 20;
-  int max_depth = 128;
+  int64_t max_memory_bytes = int64_t{256} << 20;  // of values alive at one time
+  int max_depth = 128;                            // of nested blocks and macro calls
 };
 
 /// A compiled template. Immutable, cheap to copy, thread-safe.
 class ChatTemplate {
  public:
+  static constexpr size_t kMaxSourceBytes = size_t{4} << 20;
+  /// InvalidArgument with the line for a syntax error.
   static Result<ChatTemplate> parse(std::string_view source, const TemplateLimits& limits = {});
   /// `context` is an object: messages, tools, add_generation_prompt, bos_token, user variables.
   /// InvalidArgument with the template's own text when it calls raise_exception; ResourceExhausted
