@@ -35,8 +35,10 @@ std::vector<Result<SampledToken>> EngineCore::sample_rows(const std::vector<Plan
   Tensor logits = output.logits;
   const auto vocab = static_cast<size_t>(runner_.spec().vocab_size);
   const std::span<float> all = logits.host_mut<float>();
+  // Waking another thread costs about as much as drawing from this many logits.
+  const auto grain = std::max<int64_t>(1, 65536 / static_cast<int64_t>(vocab));
   ThreadPool::shared().parallel_for(
-      static_cast<int64_t>(which.size()), 1, [&](int64_t begin, int64_t end) {
+      static_cast<int64_t>(which.size()), grain, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
           const auto row = static_cast<size_t>(output.first_logits[which[i]]);
           tokens[i] = sample_row(*rows[which[i]].sequence, all.subspan(row * vocab, vocab));
