@@ -178,7 +178,7 @@ void add_rope_factors(Json& config, const GgufFile& file) {
                                            file.path(), kMaxFactors));
   }
   std::vector<float> factors(static_cast<size_t>(count));
-  convert_to_f32(DType::F32, tensor->data.data(), factors.data(), count);
+  if (count > 0) convert_to_f32(DType::F32, tensor->data.data(), factors.data(), count);
   Json list = Json::array();
   for (const float f : factors) {
     if (!std::isfinite(f) || f <= 0.0F) {
@@ -190,19 +190,23 @@ void add_rope_factors(Json& config, const GgufFile& file) {
   config.set("rope_freq_factors", std::move(list));
 }
 
+// The integer at `key`, or -1; a copy, because config.set() moves what find() points to.
+int64_t integer_at(const Json& config, std::string_view key) {
+  const Json* value = config.find(key);
+  return value == nullptr ? -1 : value->as_int();
+}
+
 void add_head_dim(Json& config, const Metadata& m, const GgufFile& file) {
-  const Json* heads = config.find("num_attention_heads");
-  const Json* hidden = config.find("hidden_size");
-  if (config.find("head_dim") == nullptr && heads != nullptr && hidden != nullptr &&
-      heads->as_int() > 0 && hidden->as_int() % heads->as_int() == 0) {
-    config.set("head_dim", hidden->as_int() / heads->as_int());
+  const int64_t heads = integer_at(config, "num_attention_heads");
+  const int64_t hidden = integer_at(config, "hidden_size");
+  if (config.find("head_dim") == nullptr && heads > 0 && hidden > 0 && hidden % heads == 0) {
+    config.set("head_dim", hidden / heads);
   }
-  if (heads != nullptr && config.find("num_key_value_heads") == nullptr) {
-    config.set("num_key_value_heads", heads->as_int());
+  if (heads > 0 && config.find("num_key_value_heads") == nullptr) {
+    config.set("num_key_value_heads", heads);
   }
-  const Json* head_dim = config.find("head_dim");
-  if (head_dim == nullptr) return;
-  const int64_t dim = head_dim->as_int();
+  const int64_t dim = integer_at(config, "head_dim");
+  if (dim < 0) return;
   const int64_t values = m.integer("attention.value_length", dim);
   if (values != dim) {
     throw Error(Code::Unsupported,

@@ -26,9 +26,11 @@ class Base : public MatrixSource {
   const void* dense_rows(int64_t) const override { return nullptr; }
 
  protected:
-  void check_range(int64_t begin, int64_t count) const {
+  /// Whether there is anything to read; callers of an empty range may pass null pointers.
+  bool check_range(int64_t begin, int64_t count) const {
     MLXCEL_CHECK(begin >= 0 && count >= 0 && count <= rows() - begin,
                  "rows outside the matrix " + info_.name);
+    return count > 0 && cols() > 0;
   }
   /// Drops the pages of the rows' bytes; of a reordered matrix, those of the whole heads touched.
   void release(std::span<const std::byte> data, const std::shared_ptr<const MappedFile>& file,
@@ -59,7 +61,7 @@ class DenseMatrix final : public Base {
                  0) {}
   int64_t stored_bytes() const override { return static_cast<int64_t>(data_.size()); }
   void read_f32(int64_t begin, int64_t count, float* out) const override {
-    check_range(begin, count);
+    if (!check_range(begin, count)) return;
     if (info_.order.heads == 0) {
       convert_to_f32(format_.dense_type, row(begin), out, count * cols());
       return;
@@ -89,7 +91,7 @@ class ZeroMatrix final : public Base {
       : Base(std::move(info), {.kind = WeightFormat::Kind::Dense, .dense_type = DType::F32}) {}
   int64_t stored_bytes() const override { return 0; }
   void read_f32(int64_t begin, int64_t count, float* out) const override {
-    check_range(begin, count);
+    if (!check_range(begin, count)) return;
     std::fill_n(out, count * cols(), 0.0F);
   }
   void release_rows(int64_t, int64_t) const noexcept override {}
@@ -100,7 +102,7 @@ class AffineMatrix : public Base {
  public:
   using Base::Base;
   void read_f32(int64_t begin, int64_t count, float* out) const override {
-    check_range(begin, count);
+    if (!check_range(begin, count)) return;
     const auto width = static_cast<size_t>(cols());
     const int64_t group = format_.group;
     std::vector<uint8_t> codes(width);
@@ -126,7 +128,7 @@ class GgufBlockMatrix final : public AffineMatrix {
   int64_t stored_bytes() const override { return static_cast<int64_t>(data_.size()); }
   void read_affine(int64_t begin, int64_t count, uint8_t* codes, float* scales,
                    float* biases) const override {
-    check_range(begin, count);
+    if (!check_range(begin, count)) return;
     if (info_.order.heads == 0) {
       traits_.unpack(row(begin), blocks_ * count, codes, scales, biases);
       return;
@@ -166,7 +168,7 @@ class MlxMatrix final : public AffineMatrix {
   }
   void read_affine(int64_t begin, int64_t count, uint8_t* codes, float* scales,
                    float* biases) const override {
-    check_range(begin, count);
+    if (!check_range(begin, count)) return;
     const int64_t row_bytes = cols() * planes_.bits / 8, groups = cols() / planes_.group;
     unpack_bits(planes_.bits, planes_.codes.data() + begin * row_bytes, count * cols(), codes);
     convert_to_f32(planes_.scale_type,

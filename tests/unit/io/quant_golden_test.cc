@@ -160,6 +160,23 @@ TEST(UnpackBits, ReadsNoByteBeyondTheStream) {
   }
 }
 
+TEST(GgmlUnpack, ReadsAndWritesNoByteBeyondTheBlocks) {
+  for (uint32_t type = 0; type < 64; ++type) {
+    const GgmlTraits* traits = ggml_traits(type);
+    if (traits == nullptr || !traits->quantized) continue;
+    constexpr int64_t kBlocks = 3;
+    const auto bytes = static_cast<size_t>(kBlocks * traits->block_bytes);
+    const auto elements = static_cast<size_t>(kBlocks * traits->block);
+    const size_t groups = elements / traits->format.group;
+    const auto in = std::make_unique<std::byte[]>(bytes);
+    const auto codes = std::make_unique<uint8_t[]>(elements);
+    const auto scales = std::make_unique<float[]>(groups),
+               biases = std::make_unique<float[]>(groups);
+    traits->unpack(in.get(), kBlocks, codes.get(), scales.get(), biases.get());
+    EXPECT_EQ(scales[groups - 1], 0.0F);
+  }
+}
+
 // Rows 2j + s of a head in the file are rows s * half + j of the matrix, for codes as for values.
 TEST(GgufMatrix, PermutationIsUndoneForQuantizedRows) {
   const auto file = GgufFile::open(mlxcel::testing::data_path("quant/ggml_blocks.gguf"));
