@@ -71,13 +71,15 @@ class CheckTree(TreeCase):
     def test_clean_tree_passes(self):
         self.write("src/base/json.cc", "#include <nlohmann/json.hpp>\n" + "\n" * 499)
         self.write("src/base/log.h", "#include <fmt/core.h>\n" + "\n" * 199)
+        self.write("src/backend/cpu/a-inl.h", "#include <hwy/highway.h>\n" + "\n" * 499)
         self.expect(self.tool)
 
     def test_long_files_fail(self):
         self.write("src/base/a.cc", "\n" * 501)
         self.write("tests/a_test.cc", "\n" * 501)
         self.write("src/base/a.h", "\n" * 201)
-        self.expect(self.tool, "base/a.cc: 501 lines", "tests/a_test.cc: 501 lines", "base/a.h: 201 lines")
+        self.write("src/base/b-inl.h", "\n" * 501)
+        self.expect(self.tool, "base/a.cc: 501 lines", "b-inl.h: 501 lines", "tests/a_test.cc: 501 lines", "base/a.h: 201 lines")
 
     def test_library_outside_its_home_fails(self):
         self.write("src/text/a.cc", "#include <nlohmann/json.hpp>\n#include <regex>\n")
