@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "io/bit_spread.h"
+
 namespace mlxcel::io {
 namespace {
 
@@ -18,14 +20,23 @@ float half(const uint8_t* p) {
 
 // The low nibbles of 16 bytes, then the high ones: the element order of the 32-element types.
 void nibbles16(const uint8_t* in, uint8_t* out) {
-  for (int j = 0; j < 16; ++j) out[j] = in[j] & 15;
-  for (int j = 0; j < 16; ++j) out[16 + j] = in[j] >> 4;
+  constexpr uint64_t kLow = 0x0F0F0F0F0F0F0F0FU;
+  for (int i = 0; i < 2; ++i) {
+    uint64_t x = 0;
+    std::memcpy(&x, in + 8 * i, sizeof x);
+    const uint64_t low = x & kLow, high = (x >> 4) & kLow;
+    std::memcpy(out + 8 * i, &low, sizeof low);
+    std::memcpy(out + 16 + 8 * i, &high, sizeof high);
+  }
 }
 
 // Adds bit j of `high` to code j as its fifth bit.
 void fifth_bits(uint32_t high, uint8_t* codes) {
-  for (uint32_t j = 0; j < 32; ++j) {
-    codes[j] = static_cast<uint8_t>(codes[j] | (((high >> j) & 1U) << 4));
+  for (int i = 0; i < 4; ++i, codes += 8) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, codes, sizeof eight);
+    eight |= spread8<1>(high >> (8 * i)) << 4;
+    std::memcpy(codes, &eight, sizeof eight);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/bit_spread.h"
 #include "io/gguf_blocks.h"
 #include "io/quoted_name.h"
 
@@ -194,17 +195,6 @@ void check_order(const MatrixInfo& info) {
     throw Error(Code::Corrupt, fmt::format("tensor {}: {} rows do not divide into {} rotary heads",
                                            quote(info.name), info.rows, heads));
   }
-}
-
-// Spreads eight B-bit codes, lowest first, to eight bytes, by halving three times.
-template <int B>
-uint64_t spread8(uint64_t x) {
-  constexpr uint64_t kFour = (uint64_t{1} << (4 * B)) - 1;
-  constexpr uint64_t kTwo = ((uint64_t{1} << (2 * B)) - 1) * 0x0000000100000001U;
-  constexpr uint64_t kOne = ((uint64_t{1} << B) - 1) * 0x0001000100010001U;
-  x = (x & kFour) | ((x & (kFour << (4 * B))) << (32 - 4 * B));
-  x = (x & kTwo) | ((x & (kTwo << (2 * B))) << (16 - 2 * B));
-  return (x & kOne) | ((x & (kOne << B)) << (8 - B));
 }
 
 // The whole stream is read in pieces of B bytes, eight codes each.
