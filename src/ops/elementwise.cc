@@ -161,7 +161,7 @@ Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end) {
 }
 
 void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
-          float attention_factor) {
+          float attention_factor, int32_t first_position) {
   const OpTable& table = table_of(x);
   require_kernel(table.rope != nullptr, "rope", x.device().kind);
   const RowView rows = row_view("rope", "x", x);
@@ -172,14 +172,19 @@ void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool inter
                 .x_stride = rows.outer_stride,
                 .heads = rows.inner,
                 .head_dim = rows.dim,
-                .half = inv_freq ? inv_freq.numel() : 0,
+                .first_position = first_position,
                 .interleaved = interleaved,
                 .attention_factor = attention_factor};
   args.positions = indices_of("rope", "positions", positions);
   if (positions.numel() != rows.outer) {
     bad_argument("rope", fmt::format("{} positions for {} tokens", positions.numel(), rows.outer));
   }
-  args.inv_freq = vector_of("rope", "inv_freq", inv_freq, args.half);
+  if (inv_freq) {
+    args.half = inv_freq.shape().rank() > 0 ? inv_freq.dim(-1) : 0;
+    args.freq_rows = inv_freq.shape().rank() == 2 ? inv_freq.dim(0) : 1;
+  }
+  args.inv_freq = vector_of("rope", "inv_freq", inv_freq, args.freq_rows * args.half);
+  if (args.freq_rows < 1) bad_argument("rope", "inv_freq has no rows");
   if (2 * args.half > args.head_dim) {
     bad_argument("rope",
                  fmt::format("{} frequencies for heads of {} elements", args.half, args.head_dim));

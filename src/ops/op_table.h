@@ -47,10 +47,16 @@ struct RopeArgs {
   float* x = nullptr;  // [tokens, heads, head_dim], tokens at x_stride
   int64_t tokens = 0, x_stride = 0, heads = 0, head_dim = 0;
   const int32_t* positions = nullptr;  // [tokens]
-  const float* inv_freq = nullptr;     // [half]
-  int64_t half = 0;
+  const float* inv_freq = nullptr;     // [freq_rows, half]
+  int64_t half = 0, freq_rows = 1;
+  int32_t first_position = 0;  // of the first row of inv_freq
   bool interleaved = false;
   float attention_factor = 1.0F;
+  /// Frequencies of a position: its row, or the nearest.
+  const float* frequencies(int32_t position) const {
+    const int64_t row = int64_t{position} - first_position;
+    return inv_freq + (row < 0 ? 0 : row < freq_rows ? row : freq_rows - 1) * half;
+  }
 };
 struct KvAppendArgs {
   PagedKv kv;

@@ -79,8 +79,10 @@ Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end);
 /// Angles are position * inv_freq in f32, as the reference implementations compute them; cos and
 /// sin are multiplied by `attention_factor`. Split halves pair (i, i + rotary_dim / 2); interleaved
 /// pairs (2i, 2i + 1).
+/// Frequencies that depend on the position come as rows, inv_freq [P, rotary_dim / 2]: position p
+/// uses row p - first_position, the first row below that range and the last row above it.
 void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
-          float attention_factor = 1.0F);
+          float attention_factor = 1.0F, int32_t first_position = 0);
 
 // ---- paged attention
 // ------------------------------------------------------------------------------------------

@@ -100,7 +100,8 @@ void rope(const ops::RopeArgs& a) {
     auto* cosines = static_cast<float*>(memory->data());
     float* sines = cosines + a.half;
     for (int64_t t = begin; t < end; ++t) {
-      k.rope_angles(a.positions[t], a.inv_freq, a.half, a.attention_factor, cosines, sines);
+      k.rope_angles(a.positions[t], a.frequencies(a.positions[t]), a.half, a.attention_factor,
+                    cosines, sines);
       for (int64_t h = 0; h < a.heads; ++h) {
         k.rope_rotate(a.x + t * a.x_stride + h * a.head_dim, cosines, sines, a.half, a.interleaved);
       }

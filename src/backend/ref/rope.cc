@@ -6,10 +6,11 @@ namespace mlxcel::ref {
 
 void rope(const ops::RopeArgs& a) {
   for (int64_t t = 0; t < a.tokens; ++t) {
+    const float* inv_freq = a.frequencies(a.positions[t]);
     for (int64_t h = 0; h < a.heads; ++h) {
       float* x = a.x + t * a.x_stride + h * a.head_dim;
       for (int64_t i = 0; i < a.half; ++i) {
-        const float angle = static_cast<float>(a.positions[t]) * a.inv_freq[i];
+        const float angle = static_cast<float>(a.positions[t]) * inv_freq[i];
         const double c =
             std::cos(static_cast<double>(angle)) * static_cast<double>(a.attention_factor);
         const double s =
