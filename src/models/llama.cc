@@ -33,13 +33,10 @@ LoadedModel load_llama(const io::Config& json, const io::Weights& w) {
 
 constexpr std::array<std::string_view, 2> kTypes = {"llama", "mistral"};
 constexpr std::array<std::string_view, 1> kArchs = {"llama"};
-constexpr std::array<io::Rename, 1> kRenames = {
-    {{"model.layers.*.self_attn.rotary_emb.inv_freq", ""}}};
 
 }  // namespace
 
 extern const Family kLlama;
-const Family kLlama = {"llama",   "Llama 1/2/3, Mistral", "dense", kTypes, kArchs, kRenames,
-                       load_llama};
+const Family kLlama = {"llama", "Llama 1/2/3, Mistral", "dense", kTypes, kArchs, {}, load_llama};
 
 }  // namespace mlxcel::models

@@ -20,12 +20,10 @@ LoadedModel load_qwen2(const io::Config& json, const io::Weights& w) {
 }
 
 constexpr std::array<std::string_view, 1> kTypes = {"qwen2"};
-constexpr std::array<io::Rename, 1> kRenames = {
-    {{"model.layers.*.self_attn.rotary_emb.inv_freq", ""}}};
 
 }  // namespace
 
 extern const Family kQwen2;
-const Family kQwen2 = {"qwen2", "Qwen 2 / 2.5", "dense", kTypes, kTypes, kRenames, load_qwen2};
+const Family kQwen2 = {"qwen2", "Qwen 2 / 2.5", "dense", kTypes, kTypes, {}, load_qwen2};
 
 }  // namespace mlxcel::models

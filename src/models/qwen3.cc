@@ -21,12 +21,10 @@ LoadedModel load_qwen3(const io::Config& json, const io::Weights& w) {
 }
 
 constexpr std::array<std::string_view, 1> kTypes = {"qwen3"};
-constexpr std::array<io::Rename, 1> kRenames = {
-    {{"model.layers.*.self_attn.rotary_emb.inv_freq", ""}}};
 
 }  // namespace
 
 extern const Family kQwen3;
-const Family kQwen3 = {"qwen3", "Qwen 3", "dense", kTypes, kTypes, kRenames, load_qwen3};
+const Family kQwen3 = {"qwen3", "Qwen 3", "dense", kTypes, kTypes, {}, load_qwen3};
 
 }  // namespace mlxcel::models

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "base/version.h"
 #include "io/gguf.h"
 #include "models/family.h"
 
@@ -23,6 +24,10 @@ constexpr std::array kFamilies = {
 #include "models/families.def"
 #undef FAMILY
 };
+
+/// Tensors that no family needs: rotary frequencies are made from the config.
+constexpr std::array<io::Rename, 2> kDropped = {
+    {{"*.rotary_emb.inv_freq", ""}, {"rope_freqs.weight", ""}}};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -105,30 +110,30 @@ const Family& find_family(std::string_view model_type) {
 
 LoadedModel load(const io::Checkpoint& checkpoint) {
   const Family& family = family_of(checkpoint);
-  return with_context(checkpoint.path, [&] {
-    const io::Weights weights = checkpoint.weights(family.renames);
-    LoadedModel model = family.load(checkpoint.config, weights);
-    if (const auto missing = weights.missing(); !missing.empty()) {
-      throw Error(Code::Corrupt,
-                  fmt::format("{} tensor{} missing: {}", missing.size(),
-                              missing.size() == 1 ? " is" : "s are", listed(missing)));
-    }
-    if (const auto unused = weights.unused(); !unused.empty()) {
-      log::warn("{}: {} tensor{} not used by {}: {}", checkpoint.path, unused.size(),
-                unused.size() == 1 ? " is" : "s are", family.name, listed(unused));
-    }
-    for (const std::string& key : checkpoint.config.unread()) {
-      log::debug("{}: config key \"{}\" is not used", checkpoint.path, key);
-    }
-    return model;
-  });
+  std::vector<io::Rename> renames(kDropped.begin(), kDropped.end());
+  renames.insert(renames.end(), family.renames.begin(), family.renames.end());
+  const io::Weights weights = checkpoint.weights(renames);
+  LoadedModel model = family.load(checkpoint.config, weights);
+  if (const auto missing = weights.missing(); !missing.empty()) {
+    throw Error(Code::Corrupt,
+                fmt::format("{}: {} tensor{} missing: {}", checkpoint.path, missing.size(),
+                            missing.size() == 1 ? " is" : "s are", listed(missing)));
+  }
+  if (const auto unused = weights.unused(); !unused.empty()) {
+    log::warn("{}: {} tensor{} not used by {}: {}", checkpoint.path, unused.size(),
+              unused.size() == 1 ? " is" : "s are", family.name, listed(unused));
+  }
+  for (const std::string& key : checkpoint.config.unread()) {
+    log::debug("{}: config key \"{}\" is not used", checkpoint.path, key);
+  }
+  return model;
 }
 
 Json registry_json() {
   Json families = Json::array();
   for (const Family* family : kFamilies) families.push_back(family_json(*family));
   Json registry = Json::object();
-  registry.set("mlxcel_version", MLXCEL_VERSION_TEXT);
+  registry.set("mlxcel_version", version());
   registry.set("families", std::move(families));
   return registry;
 }

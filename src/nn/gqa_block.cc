@@ -97,10 +97,7 @@ std::unique_ptr<CausalLm> make_pre_norm_decoder(const DenseConfig& c, const PreN
     throw Error(Code::Unsupported,
                 json.source() + ": partial_rotary_factor below 1 is not supported by this family");
   }
-  const io::Weights factors = w.at("rope_freqs");  // llama.cpp stores llama3 scaling as a tensor
-  const Rope rope(rotary, factors.has("weight")
-                              ? factors.take_f32("weight", Shape{rotary.rotary_dim / 2})
-                              : Tensor());
+  const Rope rope(rotary);
   std::vector<CacheSpec> caches;
   for (int64_t layer = 0; layer < c.num_layers; ++layer) {
     const int32_t window =

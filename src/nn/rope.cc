@@ -93,10 +93,11 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length) {
   }
   if (c.type == RopeConfig::Type::Llama3) scale_llama3(c, freqs);
   if (c.type == RopeConfig::Type::Yarn) scale_yarn(c, freqs);
+  for (size_t i = 0; i < c.freq_factors.size(); ++i) freqs[i] /= c.freq_factors[i];
   return freqs;
 }
 
-Rope::Rope(const RopeConfig& c, const Tensor& factors)
+Rope::Rope(const RopeConfig& c)
     : attention_factor_(c.attention_factor), interleaved_(c.interleaved) {
   const int64_t half = c.rotary_dim / 2;
   int64_t first = c.max_positions, last = c.max_positions;
@@ -113,16 +114,14 @@ Rope::Rope(const RopeConfig& c, const Tensor& factors)
   inv_freq_ = Tensor::empty(Shape{last - first + 1, half}, DType::F32);
   auto out = inv_freq_.host_mut<float>().begin();
   for (int64_t length = first; length <= last; ++length) {
-    std::vector<float> freqs = rope_frequencies(c, length);
-    for (size_t i = 0; factors && i < freqs.size(); ++i) freqs[i] /= factors.host<float>()[i];
-    out = std::ranges::copy(freqs, out).out;
+    out = std::ranges::copy(rope_frequencies(c, length), out).out;
   }
   if (c.type != RopeConfig::Type::Dynamic) inv_freq_ = inv_freq_.view({half});
 }
 
 void Rope::apply(Tensor& q, Tensor& k, const Tensor& positions) const {
-  ops::rope(q, positions, inv_freq_, interleaved_, attention_factor_);
-  ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_);
+  ops::rope(q, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
+  ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
 }
 
 }  // namespace mlxcel::nn

@@ -30,6 +30,9 @@ struct RopeConfig {
       1.0F;  // Yarn: multiplies cos and sin, resolved from mscale or the factor
   int64_t original_max_positions = 0;  // Llama3 and Yarn: length of the first training
   int64_t max_positions = 0;           // max_position_embeddings
+  /// Divisors of the frequencies one by one, [rotary_dim / 2] or empty: llama.cpp stores llama3
+  /// scaling this way, and io hands it on as "rope_freq_factors".
+  std::vector<float> freq_factors;
 
   /// Settings of the layers of `layer_type` ("full_attention", "sliding_attention"), which matters
   /// only where the config nests by layer type. `head_dim` times `partial_rotary_factor` are
@@ -48,9 +51,7 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length);
 
 class Rope {
  public:
-  /// `factors` [rotary_dim / 2] f32 divide the frequencies one by one (GGUF "rope_freqs.weight");
-  /// null = none.
-  explicit Rope(const RopeConfig& c, const Tensor& factors = {});
+  explicit Rope(const RopeConfig& c);
   /// In place; q [T, H, Dh], k [T, Hk, Dh], positions [T] i32. Rows of q and k may be strided.
   void apply(Tensor& q, Tensor& k, const Tensor& positions) const;
   const Tensor& inv_freq() const { return inv_freq_; }

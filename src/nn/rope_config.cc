@@ -126,6 +126,17 @@ void read_scaling(const io::Config& c, const Section& s, RopeConfig& r) {
   }
 }
 
+void read_factors(const io::Config& c, RopeConfig& r) {
+  if (!c.has("rope_freq_factors")) return;
+  const auto& list = c.json().find("rope_freq_factors")->as_array();
+  if (static_cast<int64_t>(list.size()) != r.rotary_dim / 2) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("{}: rope_freq_factors has {} entries, expected {}", c.source(),
+                            list.size(), r.rotary_dim / 2));
+  }
+  for (const Json& factor : list) r.freq_factors.push_back(static_cast<float>(factor.as_double()));
+}
+
 }  // namespace
 
 RopeConfig RopeConfig::from(const io::Config& c, int64_t head_dim, int64_t max_positions,
@@ -148,6 +159,7 @@ RopeConfig RopeConfig::from(const io::Config& c, int64_t head_dim, int64_t max_p
                             c.source(), head_dim, partial, r.rotary_dim));
   }
   if (r.type != Type::Default) read_scaling(c, s, r);
+  read_factors(c, r);
   return r;
 }
 
