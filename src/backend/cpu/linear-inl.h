@@ -111,34 +111,41 @@ struct F8Element {
   }
 };
 
-// part[t][v] = sum over inputs [begin, end) of the block, in order.
-template <class Codec, int kNumTiles>
+// part[r][t][v] = sum over inputs [begin, end) of a block, in order.
+template <class Codec, int kRows, int kNumTiles>
 MLXCEL_INLINE void sum_group(const TileLayout& layout, const uint8_t* const* blocks, int64_t begin,
-                             int64_t end, const float* x, VF (&part)[kNumTiles][kVecs]) {
+                             int64_t end, const float* x, int64_t x_stride,
+                             VF (&part)[kRows][kNumTiles][kVecs]) {
   constexpr int kStep = Codec::kStep;
-  MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
-    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[t][v] = zero();
+  MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+    MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][t][v] = zero();
+    }
   }
   int64_t k = begin;
   for (; k + kStep <= end; k += kStep, x += kStep) {
     typename Codec::Cursor c[kNumTiles];
     MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) c[t] = Codec::cursor(layout, blocks[t], k);
     MLXCEL_UNROLL for (int i = 0; i < kStep; ++i) {
-      const VF xi = set1(x[i]);
       MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-          part[t][v] = fma(Codec::at(c[t], i, v), xi, part[t][v]);
+          const VF w = Codec::at(c[t], i, v);
+          MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+            part[r][t][v] = fma(w, set1(x[r * x_stride + i]), part[r][t][v]);
+          }
         }
       }
     }
   }
   if constexpr (Codec::kMode == 0) {
     for (; k < end; ++k, ++x) {
-      const VF xi = set1(*x);
       MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
         const auto c = Codec::cursor(layout, blocks[t], k);
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-          part[t][v] = fma(Codec::at(c, 0, v), xi, part[t][v]);
+          const VF w = Codec::at(c, 0, v);
+          MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+            part[r][t][v] = fma(w, set1(x[r * x_stride]), part[r][t][v]);
+          }
         }
       }
     }
@@ -153,60 +160,94 @@ MLXCEL_INLINE void store_outputs(float* y, const float* bias, VF value, int64_t 
   }
 }
 
-template <class Codec, int kNumTiles>
-MLXCEL_INLINE void gemv_tiles(const GemvArgs& a, int64_t tile) {
+// kRows rows from `row` on times kNumTiles tiles.
+template <class Codec, int kRows, int kNumTiles>
+void gemv_tiles(const GemvArgs& a, int64_t row, int64_t tile) {
   const TileLayout layout = *a.layout;
   const uint8_t* blocks[kNumTiles];
-  VF sums[kNumTiles][kVecs];
+  VF sums[kRows][kNumTiles][kVecs];
   MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
     blocks[t] = a.data + (tile + t) * layout.tile_bytes;
-    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) sums[t][v] = zero();
+    MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) sums[r][t][v] = zero();
+    }
   }
+  const float* x = a.x.x + row * a.x.stride;
+  const float* x_sums = a.x.sums + row * layout.groups;
   int64_t group = 0;
   for (int64_t b = 0; b < layout.blocks; ++b) {
     for (int64_t g = 0; g < layout.block_groups && group < layout.groups; ++g, ++group) {
       const int64_t first = group * layout.group;
       const int64_t size = layout.cols - first < layout.group ? layout.cols - first : layout.group;
-      VF part[kNumTiles][kVecs];
-      sum_group<Codec, kNumTiles>(layout, blocks, g * layout.group, g * layout.group + size,
-                                  a.x.x + first, part);
+      VF part[kRows][kNumTiles][kVecs];
+      sum_group<Codec, kRows, kNumTiles>(layout, blocks, g * layout.group, g * layout.group + size,
+                                         x + first, a.x.stride, part);
+      const int64_t at = g * kTile * size_of(layout.scale_type);
       MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
-        const int64_t at = g * kTile * size_of(layout.scale_type);
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
           if constexpr (Codec::kMode == 0) {
-            sums[t][v] = add(sums[t][v], part[t][v]);
+            MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+              sums[r][t][v] = add(sums[r][t][v], part[r][t][v]);
+            }
           } else {
             const VF s = load_scales(blocks[t] + layout.scale_offset + at, layout.scale_type, v);
-            sums[t][v] = fma(s, part[t][v], sums[t][v]);
+            MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+              sums[r][t][v] = fma(s, part[r][t][v], sums[r][t][v]);
+            }
           }
           if constexpr (Codec::kMode == 2) {
             const VF z = load_scales(blocks[t] + layout.bias_offset + at, layout.scale_type, v);
-            sums[t][v] = fma(z, set1(a.x.sums[group]), sums[t][v]);
+            MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+              sums[r][t][v] = fma(z, set1(x_sums[r * layout.groups + group]), sums[r][t][v]);
+            }
           }
         }
       }
     }
     MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) blocks[t] += layout.block_bytes;
   }
-  MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
-    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-      const int64_t out = (tile + t) * kTile + v * kLanes;
-      store_outputs(a.y + out, a.bias != nullptr ? a.bias + out : nullptr, sums[t][v],
-                    a.rows - out);
+  MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+    MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
+      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+        const int64_t out = (tile + t) * kTile + v * kLanes;
+        store_outputs(a.y + (row + r) * a.y_stride + out,
+                      a.bias != nullptr ? a.bias + out : nullptr, sums[r][t][v], a.rows - out);
+      }
     }
+  }
+}
+
+// Rows share what a code costs to decode, tiles hide the latency of the sums: the fewer rows, the
+// more tiles at once.
+template <class Codec, int kRows>
+MLXCEL_INLINE void gemv_rows(const GemvArgs& a, int64_t row, int64_t tile, int64_t end) {
+  constexpr int kNumTiles = Codec::kTiles > kRows ? Codec::kTiles / kRows : 1;
+  for (; tile + kNumTiles <= end; tile += kNumTiles) {
+    gemv_tiles<Codec, kRows, kNumTiles>(a, row, tile);
+  }
+  if constexpr (kNumTiles > 2) {
+    for (; tile + 2 <= end; tile += 2) gemv_tiles<Codec, kRows, 2>(a, row, tile);
+  }
+  if constexpr (kNumTiles > 1) {
+    if (tile < end) gemv_tiles<Codec, kRows, 1>(a, row, tile);
   }
 }
 
 template <class Codec>
 void gemv(const GemvArgs& a) {
-  int64_t tile = a.tiles.begin;
-  for (; tile + Codec::kTiles <= a.tiles.end; tile += Codec::kTiles) {
-    gemv_tiles<Codec, Codec::kTiles>(a, tile);
+  // Codes of a few tiles stay in cache for the later rows.
+  constexpr int64_t kChunk = 4;
+  const int64_t step = a.m == 1 ? a.tiles.end - a.tiles.begin : kChunk;
+  for (int64_t tile = a.tiles.begin; tile < a.tiles.end; tile += step) {
+    const int64_t end = tile + step < a.tiles.end ? tile + step : a.tiles.end;
+    int64_t row = 0;
+    for (; row + 4 <= a.m; row += 4) gemv_rows<Codec, 4>(a, row, tile, end);
+    if (a.m - row >= 2) {
+      gemv_rows<Codec, 2>(a, row, tile, end);
+      row += 2;
+    }
+    if (a.m - row == 1) gemv_rows<Codec, 1>(a, row, tile, end);
   }
-  if constexpr (Codec::kTiles > 2) {
-    for (; tile + 2 <= a.tiles.end; tile += 2) gemv_tiles<Codec, 2>(a, tile);
-  }
-  for (; tile < a.tiles.end; ++tile) gemv_tiles<Codec, 1>(a, tile);
 }
 
 template <class Codec>
@@ -250,37 +291,61 @@ void unpack(const UnpackArgs& a) {
 // registers.
 template <int kMode, int kRows>
 void micro(const MicroArgs& a) {
+  constexpr int kUnroll = 4;
+  VF sums[kRows][kVecs];
+  MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+      sums[r][v] = a.first ? zero() : load(a.y + r * a.y_stride + v * kLanes);
+    }
+  }
   const float* values = a.values;
+  const float* x = a.x;
   for (int64_t k0 = 0, g = 0; k0 < a.cols; k0 += a.group, ++g) {
     const int64_t size = a.cols - k0 < a.group ? a.cols - k0 : a.group;
     VF part[kRows][kVecs];
     MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
       MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][v] = zero();
     }
-    const float* x = a.x + k0;
-    for (int64_t k = 0; k < size; ++k, values += kTile) {
-      VF w[kVecs];
-      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) w[v] = load(values + v * kLanes);
-      MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
-        const VF xi = set1(x[r * a.x_stride + k]);
-        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][v] = fma(w[v], xi, part[r][v]);
+    int64_t k = 0;
+    for (; k + kUnroll <= size; k += kUnroll, values += kUnroll * kTile, x += kUnroll * kRows) {
+      MLXCEL_UNROLL for (int i = 0; i < kUnroll; ++i) {
+        VF w[kVecs];
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) w[v] = load(values + i * kTile + v * kLanes);
+        MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+          const VF xi = set1(x[i * kRows + r]);
+          MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) part[r][v] = fma(w[v], xi, part[r][v]);
+        }
       }
     }
-    MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
-      MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-        float* to = a.sums + r * kTile + v * kLanes;
-        VF s = load(to);
-        if constexpr (kMode == 0) {
-          s = add(s, part[r][v]);
-        } else {
-          s = fma(load(a.scales + g * kTile + v * kLanes), part[r][v], s);
+    for (; k < size; ++k, values += kTile, x += kRows) {
+      MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+        MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+          part[r][v] = fma(load(values + v * kLanes), set1(x[r]), part[r][v]);
         }
-        if constexpr (kMode == 2) {
-          s = fma(load(a.biases + g * kTile + v * kLanes), set1(a.x_sums[r * a.sums_stride + g]),
-                  s);
-        }
-        store(to, s);
       }
+    }
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+      if constexpr (kMode == 0) {
+        MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) sums[r][v] = add(sums[r][v], part[r][v]);
+      } else {
+        const VF scale = load(a.scales + g * kTile + v * kLanes);
+        MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+          sums[r][v] = fma(scale, part[r][v], sums[r][v]);
+        }
+      }
+      if constexpr (kMode == 2) {
+        const VF bias = load(a.biases + g * kTile + v * kLanes);
+        MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+          sums[r][v] = fma(bias, set1(a.x_sums[r * a.sums_stride + g]), sums[r][v]);
+        }
+      }
+    }
+  }
+  MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
+    MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
+      VF s = sums[r][v];
+      if (a.bias != nullptr) s = add(s, load(a.bias + v * kLanes));
+      store(a.y + r * a.y_stride + v * kLanes, s);
     }
   }
 }
@@ -291,6 +356,19 @@ void scale_x(const float* x, const float* factors, float* xs, int64_t n) {
     store(xs + k, mul(load(x + k), load(factors + k % 32)));
   }
   for (; k < n; ++k) xs[k] = x[k] * factors[k % 32];
+}
+
+// out[k][r] = x[r][k] * factors[k % 32] for `rows` rows and n inputs.
+void interleave(const float* x, int64_t x_stride, int64_t rows, const float* factors, float* out,
+                int64_t n) {
+  for (int64_t k = 0; k < n; k += 16) {
+    const int64_t count = n - k < 16 ? n - k : 16;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* in = x + r * x_stride + k;
+      float* to = out + k * rows + r;
+      for (int64_t i = 0; i < count; ++i) to[i * rows] = in[i] * factors[(k + i) % 32];
+    }
+  }
 }
 
 float sum_of(const float* x, int64_t n) {
@@ -350,5 +428,6 @@ constexpr LinearKernels kTable = {
     .micro = {MLXCEL_MICRO(0), MLXCEL_MICRO(1), MLXCEL_MICRO(2)},
     .micro_rows = kMicroRows,
     .scale_x = scale_x,
+    .interleave = interleave,
     .sum = sum_of,
 };

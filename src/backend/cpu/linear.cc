@@ -19,6 +19,7 @@ namespace {
 using ops::Isa;
 using ops::LinearArgs;
 
+constexpr int64_t kMaxGemvRows = 8;  // measured: unpacking a panel pays from nine rows on
 constexpr int64_t kPanelCols = 256;  // 16 KiB of unpacked values: half of a first-level cache
 constexpr int64_t kRowBlock = 192;   // rows whose panel inputs, 192 KiB, stay in the second level
 // Below this much work (multiply-adds) waking the other threads costs more than it saves.
@@ -33,51 +34,75 @@ const LinearKernels& kernels_of(Isa isa) {
   return kLinearScalar;
 }
 
-// x in the form that the kernels of a format read, with the memory behind it.
-struct Prepared {
-  PreparedX x;
-  std::shared_ptr<Buffer> memory;
-};
-
-Prepared prepare(const LinearArgs& a, const TileLayout& layout, const LinearKernels& kernels) {
-  Prepared out;
-  out.x.x = a.x;
-  out.x.stride = a.x_stride;
-  const bool scaled = layout.affine && layout.bits != 8;
-  const bool sums = layout.affine && !layout.symmetric;
-  if (!scaled && !sums) return out;
-  const int64_t stride = (layout.cols + kTile - 1) / kTile * kTile;
-  const int64_t sum_offset = scaled ? a.m * stride : 0;
-  out.memory = Buffer::host((sum_offset + (sums ? a.m * layout.groups : 0)) * 4);
-  auto* xs = static_cast<float*>(out.memory->data());
-  float* group_sums = xs + sum_offset;
-  alignas(64) std::array<float, 32> factors{};
-  for (int i = 0; scaled && i < 32; ++i) {
-    const int in_dword = i % static_cast<int>(layout.dword_cols());
-    const int shift = code_shift(layout.low_bits, layout.high_bits, in_dword);
-    factors[static_cast<size_t>(i)] = 1.0F / static_cast<float>(int64_t{1} << shift);
+// x in the form that the kernels of a format read, with the memory behind it. Interleaved: groups
+// of `interleave` rows, each [cols][rows of the group].
+class Prepared {
+ public:
+  Prepared(const LinearArgs& a, const TileLayout& layout, const LinearKernels& kernels,
+           int64_t interleave)
+      : a_(a), layout_(layout), kernels_(kernels), interleave_(interleave) {
+    x.x = a.x;
+    x.stride = a.x_stride;
+    const bool scaled = layout.affine && layout.bits != 8;
+    const bool sums = layout.affine && !layout.symmetric;
+    const bool copied = scaled || interleave > 1;
+    if (!copied && !sums) return;
+    factors_.fill(1.0F);
+    for (int i = 0; scaled && i < 32; ++i) {
+      const int in_dword = i % static_cast<int>(layout.dword_cols());
+      const int shift = code_shift(layout.low_bits, layout.high_bits, in_dword);
+      factors_[static_cast<size_t>(i)] = 1.0F / static_cast<float>(int64_t{1} << shift);
+    }
+    const int64_t floats = copied ? a.m * layout.cols : 0;
+    memory_ = Buffer::host((floats + (sums ? a.m * layout.groups : 0)) * 4);
+    auto* p = static_cast<float*>(memory_->data());
+    if (copied) copy_ = p;
+    if (sums) sums_ = p + floats;
+    const int64_t groups = (a.m + interleave - 1) / interleave;
+    if (a.m * layout.cols < kMinParallelWork) {
+      fill(0, groups);
+    } else {
+      ThreadPool::shared().parallel_for(groups, 1,
+                                        [&](int64_t begin, int64_t end) { fill(begin, end); });
+    }
+    if (copied) {
+      x.x = copy_;
+      x.stride = layout.cols;
+    }
+    if (sums) x.sums = sums_;
   }
-  const auto rows = [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const float* x = a.x + r * a.x_stride;
-      if (scaled) kernels.scale_x(x, factors.data(), xs + r * stride, layout.cols);
-      for (int64_t g = 0; sums && g < layout.groups; ++g) {
-        group_sums[r * layout.groups + g] = kernels.sum(x + g * layout.group, layout.group);
+  PreparedX x;
+
+ private:
+  void fill(int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) {
+      const int64_t first = g * interleave_;
+      const int64_t rows = std::min(interleave_, a_.m - first);
+      const float* in = a_.x + first * a_.x_stride;
+      if (copy_ != nullptr && interleave_ > 1) {
+        kernels_.interleave(in, a_.x_stride, rows, factors_.data(), copy_ + first * layout_.cols,
+                            layout_.cols);
+      } else if (copy_ != nullptr) {
+        kernels_.scale_x(in, factors_.data(), copy_ + first * layout_.cols, layout_.cols);
+      }
+      for (int64_t r = 0; sums_ != nullptr && r < rows; ++r) {
+        for (int64_t i = 0; i < layout_.groups; ++i) {
+          sums_[(first + r) * layout_.groups + i] =
+              kernels_.sum(in + r * a_.x_stride + i * layout_.group, layout_.group);
+        }
       }
     }
-  };
-  if (a.m * layout.cols < kMinParallelWork) {
-    rows(0, a.m);
-  } else {
-    ThreadPool::shared().parallel_for(a.m, 1, rows);
   }
-  if (scaled) {
-    out.x.x = xs;
-    out.x.stride = stride;
-  }
-  if (sums) out.x.sums = group_sums;
-  return out;
-}
+
+  const LinearArgs& a_;
+  const TileLayout& layout_;
+  const LinearKernels& kernels_;
+  int64_t interleave_;
+  alignas(64) std::array<float, 32> factors_{};
+  std::shared_ptr<Buffer> memory_;
+  float* copy_ = nullptr;
+  float* sums_ = nullptr;
+};
 
 template <class Fn>
 void for_ranges(int64_t count, int64_t work_per_item, Fn&& fn) {
@@ -90,18 +115,21 @@ void for_ranges(int64_t count, int64_t work_per_item, Fn&& fn) {
 
 void run_gemv(const LinearKernels& kernels, Codec codec, const LinearArgs& a) {
   const TileLayout layout(a.w.format, a.w.cols);
-  const Prepared prepared = prepare(a, layout, kernels);
-  for_ranges(TileLayout::tiles(a.w.rows), layout.cols * kTile, [&](int64_t begin, int64_t end) {
-    GemvArgs g;
-    g.layout = &layout;
-    g.data = static_cast<const uint8_t*>(a.w.data);
-    g.x = prepared.x;
-    g.y = a.y;
-    g.rows = a.w.rows;
-    g.bias = a.bias;
-    g.tiles = {begin, end};
-    kernels.gemv[static_cast<int>(codec)](g);
-  });
+  const Prepared prepared(a, layout, kernels, 1);
+  for_ranges(TileLayout::tiles(a.w.rows), layout.cols * kTile * a.m,
+             [&](int64_t begin, int64_t end) {
+               GemvArgs g;
+               g.layout = &layout;
+               g.data = static_cast<const uint8_t*>(a.w.data);
+               g.x = prepared.x;
+               g.m = a.m;
+               g.y = a.y;
+               g.y_stride = a.y_stride;
+               g.rows = a.w.rows;
+               g.bias = a.bias;
+               g.tiles = {begin, end};
+               kernels.gemv[static_cast<int>(codec)](g);
+             });
 }
 
 // One thread's share of a product of many rows: a block of rows by a range of tiles.
@@ -146,38 +174,31 @@ class PanelProduct {
     m.values = values_;
     m.scales = scales_;
     m.biases = biases_;
-    m.x_stride = x_.stride;
     m.sums_stride = layout_.groups;
     m.cols = end - begin;
     m.group = layout_.group;
-    m.sums = sums_;
+    m.first = p == 0;
     const int64_t first_out = tile * kTile;
-    const auto outputs = static_cast<size_t>(std::min<int64_t>(kTile, a_.w.rows - first_out));
+    const int64_t outputs = std::min<int64_t>(kTile, a_.w.rows - first_out);
+    // A tile that sticks out of y is worked on in a buffer.
+    const bool whole = outputs == kTile;
+    if (a_.bias != nullptr && end == layout_.cols) {
+      std::copy_n(a_.bias + first_out, outputs, bias_);
+      m.bias = bias_;
+    }
     for (int64_t r = row_begin; r < row_end; r += kernels_.micro_rows) {
       const int64_t count = std::min<int64_t>(kernels_.micro_rows, row_end - r);
-      for (int64_t i = 0; i < count; ++i) {
-        float* sums = sums_ + i * kTile;
-        const float* y = a_.y + (r + i) * a_.y_stride + first_out;
-        if (p > 0) {
-          std::copy_n(y, outputs, sums);
-          std::fill(sums + outputs, sums + kTile, 0.0F);
-        } else {
-          std::fill_n(sums, kTile, 0.0F);
-        }
+      float* y = a_.y + r * a_.y_stride + first_out;
+      m.y = whole ? y : edge_;
+      m.y_stride = whole ? a_.y_stride : kTile;
+      for (int64_t i = 0; !whole && i < count; ++i) {
+        std::copy_n(y + i * a_.y_stride, m.first ? 0 : outputs, edge_ + i * kTile);
       }
-      m.x = x_.x + r * x_.stride + begin;
+      m.x = x_.x + r * x_.stride + begin * count;
       if (x_.sums != nullptr) m.x_sums = x_.sums + r * layout_.groups + first_group;
       kernels_.micro[mode_][count - 1](m);
-      const bool add_bias = a_.bias != nullptr && end == layout_.cols;
-      for (int64_t i = 0; i < count; ++i) {
-        float* y = a_.y + (r + i) * a_.y_stride + first_out;
-        const float* sums = sums_ + i * kTile;
-        if (add_bias) {
-          for (size_t n = 0; n < outputs; ++n)
-            y[n] = sums[n] + a_.bias[first_out + static_cast<int64_t>(n)];
-        } else {
-          std::copy_n(sums, outputs, y);
-        }
+      for (int64_t i = 0; !whole && i < count; ++i) {
+        std::copy_n(edge_ + i * kTile, outputs, y + i * a_.y_stride);
       }
     }
   }
@@ -191,17 +212,19 @@ class PanelProduct {
   alignas(64) float values_[kPanelCols * kTile];
   alignas(64) float scales_[kPanelCols / 16 * kTile];
   alignas(64) float biases_[kPanelCols / 16 * kTile];
-  alignas(64) float sums_[kMaxMicroRows * kTile];
+  alignas(64) float edge_[kMaxMicroRows * kTile] = {};
+  alignas(64) float bias_[kTile] = {};
 };
 
 void run_panels(const LinearKernels& kernels, Codec codec, const LinearArgs& a) {
   const TileLayout layout(a.w.format, a.w.cols);
-  const Prepared prepared = prepare(a, layout, kernels);
+  const Prepared prepared(a, layout, kernels, kernels.micro_rows);
   // Items are (row block, tile) pairs, tiles fastest, so that any number of threads gets equal
   // shares.
   const int64_t tiles = TileLayout::tiles(a.w.rows);
   const int64_t blocks = (a.m + kRowBlock - 1) / kRowBlock;
-  const int64_t rows_per_block = (a.m + blocks - 1) / blocks;
+  const int64_t rows_per_block = ((a.m + blocks - 1) / blocks + kernels.micro_rows - 1) /
+                                 kernels.micro_rows * kernels.micro_rows;
   const int64_t work = layout.cols * kTile * std::min(a.m, rows_per_block);
   for_ranges(blocks * tiles, work, [&](int64_t begin, int64_t end) {
     PanelProduct product(kernels, codec, a, layout, prepared.x);
@@ -255,7 +278,7 @@ void add_codec(ops::KernelTable& table) {
   table.add(kernel);
   kernel.name = keep("cpu.gemv." + suffix);
   kernel.rank += 1;
-  kernel.max_m = 1;
+  kernel.max_m = kMaxGemvRows;
   kernel.run = gemv_entry<kIsa, kCodec>;
   table.add(kernel);
 }

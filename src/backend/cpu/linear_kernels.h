@@ -42,12 +42,14 @@ struct TileRange {
   int64_t begin = 0, end = 0;
 };
 
-/// One row times the tiles of a range.
+/// A few rows times the tiles of a range.
 struct GemvArgs {
   const TileLayout* layout = nullptr;
   const uint8_t* data = nullptr;
-  PreparedX x;  // one row
+  PreparedX x;
+  int64_t m = 1;
   float* y = nullptr;
+  int64_t y_stride = 0;
   int64_t rows = 0;  // outputs of the whole matrix
   const float* bias = nullptr;
   TileRange tiles;
@@ -64,17 +66,20 @@ struct UnpackArgs {
   float* biases = nullptr;
 };
 
-/// Adds `groups` groups of an unpacked panel to sums [count][16], count up to the kernel's rows.
+/// Adds the groups of an unpacked panel to y for as many rows as the kernel has, sixteen outputs
+/// wide.
 struct MicroArgs {
   const float* values = nullptr;
   const float* scales = nullptr;
   const float* biases = nullptr;
-  const float* x = nullptr;  // first row and input of the panel
-  int64_t x_stride = 0;
+  const float* x = nullptr;       // [cols][rows of the kernel]
   const float* x_sums = nullptr;  // first row and group of the panel
   int64_t sums_stride = 0;
   int64_t cols = 0, group = 0;  // inputs of the panel; the last group may be shorter
-  float* sums = nullptr;
+  float* y = nullptr;
+  int64_t y_stride = 0;
+  bool first = false;           // nothing is in y yet
+  const float* bias = nullptr;  // [16], added at the end
 };
 
 inline constexpr int kMaxMicroRows = 12;
@@ -87,6 +92,9 @@ struct LinearKernels {
   int micro_rows;
   /// xs[k] = x[k] * 2^-shift[k % 32] for n inputs; xs has room for n rounded up to 16.
   void (*scale_x)(const float* x, const float* factors, float* xs, int64_t n);
+  /// out[k][r] = x[r][k] * factors[k % 32] for `rows` rows and n inputs.
+  void (*interleave)(const float* x, int64_t x_stride, int64_t rows, const float* factors,
+                     float* out, int64_t n);
   /// Sum of n values in an order fixed by n.
   float (*sum)(const float* x, int64_t n);
 };
