@@ -10,6 +10,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/tile_layout.h"
+#include "backend/cpu/vector_kernels.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -31,96 +32,180 @@ int64_t tile16_bytes(const WeightFormat& format, int64_t rows, int64_t cols) {
 struct TileRows {
   std::vector<uint8_t> codes;
   std::vector<float> scales, biases, values;
+  std::vector<uint16_t> narrow;
 };
 
-// Writes `scales` [count][groups] of one tile in the layout's type, lane r of group g.
-void put_scales(const TileLayout& layout, const std::vector<float>& scales, int64_t count,
-                int64_t offset, uint8_t* tile) {
-  const int64_t size = size_of(layout.scale_type);
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t g = 0; g < layout.groups; ++g) {
-      uint8_t* to = tile + g / layout.block_groups * layout.block_bytes + offset +
-                    (g % layout.block_groups * kTile + r) * size;
-      convert_from_f32(layout.scale_type, &scales[static_cast<size_t>(r * layout.groups + g)], to,
-                       1);
+// Writes `scales` [count][groups] of one tile in the layout's type T, lanes from `lane` on.
+template <class T>
+void put_typed_scales(const TileLayout& layout, const T* scales, int64_t count, int64_t lane,
+                      uint8_t* to) {
+  for (int64_t g = 0; g < layout.groups; ++g) {
+    uint8_t* at = to + g / layout.block_groups * layout.block_bytes +
+                  (g % layout.block_groups * kTile + lane) * static_cast<int64_t>(sizeof(T));
+    for (int64_t r = 0; r < count; ++r) {
+      std::memcpy(at + r * static_cast<int64_t>(sizeof(T)), scales + r * layout.groups + g,
+                  sizeof(T));
     }
   }
 }
 
-void put_codes(const TileLayout& layout, const uint8_t* codes, int64_t r, uint8_t* tile) {
-  const int64_t low_bits = layout.low_bits;
-  const int64_t high_bits = layout.high_bits;
+void put_scales(const TileLayout& layout, const std::vector<float>& scales, int64_t count,
+                int64_t lane, std::vector<uint16_t>& narrow, uint8_t* to) {
+  if (layout.scale_type == DType::F32) {
+    put_typed_scales(layout, scales.data(), count, lane, to);
+    return;
+  }
+  narrow.resize(scales.size());
+  vector_kernels().narrow(layout.scale_type, scales.data(), narrow.data(), count * layout.groups);
+  put_typed_scales(layout, narrow.data(), count, lane, to);
+}
+
+uint64_t load8(const uint8_t* p) {
+  uint64_t v = 0;
+  std::memcpy(&v, p, 8);
+  return v;
+}
+
+// Eight codes of at most `width` bits, one a byte, joined to fields of `width` bits, the first
+// lowest.
+template <int kWidth>
+uint64_t join(uint64_t bytes) {
+  constexpr uint64_t kOne = (uint64_t{1} << kWidth) - 1;
+  uint64_t x = bytes & (kOne * 0x0101010101010101U);
+  x = (x | x >> (8 - kWidth)) & (((kOne << kWidth) | kOne) * 0x0001000100010001U);
+  x = (x | x >> (16 - 2 * kWidth)) & (((uint64_t{1} << (4 * kWidth)) - 1) * 0x0000000100000001U);
+  x |= x >> (32 - 4 * kWidth);
+  return x & ((uint64_t{1} << (8 * kWidth)) - 1);
+}
+
+// Bit planes of one row: `codes` holds whole blocks, padded with zeros.
+template <int L, int H>
+void put_planes(const TileLayout& layout, const uint8_t* codes, int64_t r, uint8_t* tile) {
+  constexpr int64_t kPerDword = 32 / L;
+  constexpr int kShare = H > 0 ? L / std::max(H, 1) : 1;
+  constexpr uint64_t kHighMask = ((uint64_t{1} << H) - 1) * 0x0101010101010101U;
   for (int64_t b = 0; b < layout.blocks; ++b) {
     uint8_t* block = tile + b * layout.block_bytes;
-    const int64_t size = std::min(layout.block_cols, layout.cols - b * layout.block_cols);
     const uint8_t* in = codes + b * layout.block_cols;
-    if (layout.bits == 8) {
-      const uint8_t flip = layout.symmetric ? 0x80 : 0;
-      for (int64_t k = 0; k < size; ++k) {
-        block[k * kTile + r] = static_cast<uint8_t>(in[k] ^ flip);
+    uint32_t joined = 0;
+    for (int64_t d = 0; d * kPerDword < layout.block_cols; ++d) {
+      uint64_t low = 0;
+      uint64_t high = 0;
+      for (int64_t i = 0; i < kPerDword; i += 8, in += 8) {
+        const uint64_t bytes = load8(in);
+        low |= join<L>(bytes) << (L * i);
+        if (H > 0) high |= join<L>((bytes >> L) & kHighMask) << (L * i);
       }
-      continue;
-    }
-    const int64_t per_dword = layout.dword_cols();
-    for (int64_t d = 0; d * per_dword < size; ++d) {
-      uint32_t low = 0;
-      uint32_t high = 0;
-      const int64_t n = std::min(per_dword, size - d * per_dword);
-      for (int64_t i = 0; i < n; ++i) {
-        const uint32_t code = in[d * per_dword + i];
-        low |= (code & ((1U << low_bits) - 1)) << (low_bits * i);
-        high |= code >> low_bits << (low_bits * i);
+      const auto dword = static_cast<uint32_t>(low);
+      std::memcpy(block + (d * kTile + r) * 4, &dword, 4);
+      if constexpr (H == 0) continue;
+      const int index = static_cast<int>(d % kShare);
+      joined |= static_cast<uint32_t>(high) << (H * index);
+      if (index == kShare - 1) {
+        std::memcpy(block + layout.high_offset + (d / kShare * kTile + r) * 4, &joined, 4);
+        joined = 0;
       }
-      std::memcpy(block + (d * kTile + r) * 4, &low, 4);
-      if (high_bits == 0) continue;
-      const int64_t share = low_bits / high_bits;
-      uint8_t* at = block + layout.high_offset + (d / share * kTile + r) * 4;
-      uint32_t joined = 0;
-      std::memcpy(&joined, at, 4);
-      joined |= high << (high_bits * (d % share));
-      std::memcpy(at, &joined, 4);
     }
   }
+}
+
+using PutPlanes = void (*)(const TileLayout&, const uint8_t*, int64_t, uint8_t*);
+PutPlanes put_planes_for(int bits) {
+  constexpr PutPlanes kByBits[] = {put_planes<1, 0>, put_planes<2, 0>, put_planes<2, 1>,
+                                   put_planes<4, 0>, put_planes<4, 1>, put_planes<4, 2>};
+  return kByBits[bits - 1];
+}
+
+// Elements of `count` rows [count][stride], interleaved so that those of one input lie together.
+template <class T>
+void put_elements(const uint8_t* rows, int64_t stride, int64_t count, int64_t cols, int64_t lane,
+                  uint8_t flip, uint8_t* out) {
+  constexpr int64_t kBlock = 64;  // inputs whose outputs stay in the first-level cache
+  for (int64_t k0 = 0; k0 < cols; k0 += kBlock) {
+    const int64_t n = std::min(kBlock, cols - k0);
+    for (int64_t r = 0; r < count; ++r) {
+      const uint8_t* in = rows + (r * stride + k0) * static_cast<int64_t>(sizeof(T));
+      uint8_t* to = out + (k0 * kTile + lane + r) * static_cast<int64_t>(sizeof(T));
+      for (int64_t k = 0; k < n; ++k) {
+        T v;
+        std::memcpy(&v, in + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
+        if constexpr (sizeof(T) == 1) v = static_cast<T>(v ^ flip);
+        std::memcpy(to + k * kTile * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
+      }
+    }
+  }
+}
+
+void put_codes(const TileLayout& layout, const TileRows& in, int64_t count, int64_t lane,
+               uint8_t* tile) {
+  const int64_t stride = layout.blocks * layout.block_cols;
+  if (layout.bits != 8) {
+    const PutPlanes put = put_planes_for(layout.bits);
+    for (int64_t r = 0; r < count; ++r) {
+      put(layout, in.codes.data() + r * stride, lane + r, tile);
+    }
+    return;
+  }
+  for (int64_t b = 0; b < layout.blocks; ++b) {
+    const int64_t first = b * layout.block_cols;
+    put_elements<uint8_t>(in.codes.data() + first, stride, count,
+                          std::min(layout.block_cols, layout.cols - first), lane,
+                          layout.symmetric ? 0x80 : 0, tile + b * layout.block_bytes);
+  }
+}
+
+// Reads codes so that each row fills whole blocks.
+void read_codes(const TileLayout& layout, const MatrixSource& source, int64_t begin, int64_t count,
+                TileRows& scratch) {
+  const int64_t stride = layout.blocks * layout.block_cols;
+  scratch.codes.resize(static_cast<size_t>(count * stride) + 8);
+  const auto groups = static_cast<size_t>(layout.groups);
+  scratch.scales.resize(static_cast<size_t>(count) * groups);
+  scratch.biases.resize(static_cast<size_t>(count) * groups);
+  source.read_affine(begin, count, scratch.codes.data(), scratch.scales.data(),
+                     scratch.biases.data());
+  for (int64_t r = count - 1; r >= 0 && stride != layout.cols; --r) {
+    uint8_t* to = scratch.codes.data() + r * stride;
+    std::memmove(to, scratch.codes.data() + r * layout.cols, static_cast<size_t>(layout.cols));
+    std::memset(to + layout.cols, 0, static_cast<size_t>(stride - layout.cols));
+  }
+  uint64_t seen = 0;
+  for (int64_t i = 0; i < count * stride; i += 8) seen |= load8(scratch.codes.data() + i);
+  const uint64_t allowed = ((uint64_t{1} << layout.bits) - 1) * 0x0101010101010101U;
+  if ((seen & ~allowed) != 0) throw Error(Code::Corrupt, "a code does not fit its number of bits");
 }
 
 // Rows [begin, begin + count) of one source go to lanes [lane, lane + count) of a tile.
 void put_rows(const TileLayout& layout, const MatrixSource& source, int64_t begin, int64_t count,
               int64_t lane, uint8_t* tile, TileRows& scratch) {
-  const auto cols = static_cast<size_t>(layout.cols);
-  const auto n = static_cast<size_t>(count);
   if (layout.affine) {
-    const auto groups = static_cast<size_t>(layout.groups);
-    scratch.codes.resize(n * cols);
-    scratch.scales.resize(n * groups);
-    scratch.biases.resize(n * groups);
-    source.read_affine(begin, count, scratch.codes.data(), scratch.scales.data(),
-                       scratch.biases.data());
-    const unsigned limit = 1U << layout.bits;
-    for (const uint8_t code : scratch.codes) {
-      if (code >= limit) throw Error(Code::Corrupt, "a code does not fit its number of bits");
+    read_codes(layout, source, begin, count, scratch);
+    put_codes(layout, scratch, count, lane, tile);
+    put_scales(layout, scratch.scales, count, lane, scratch.narrow, tile + layout.scale_offset);
+    if (!layout.symmetric) {
+      put_scales(layout, scratch.biases, count, lane, scratch.narrow, tile + layout.bias_offset);
     }
-    for (int64_t r = 0; r < count; ++r) {
-      put_codes(layout, scratch.codes.data() + static_cast<size_t>(r) * cols, lane + r, tile);
-    }
-    uint8_t* shifted = tile + lane * size_of(layout.scale_type);
-    put_scales(layout, scratch.scales, count, layout.scale_offset, shifted);
-    if (!layout.symmetric) put_scales(layout, scratch.biases, count, layout.bias_offset, shifted);
     return;
   }
-  const auto size = static_cast<size_t>(size_of(source.format().dense_type));
+  const DType type = source.format().dense_type;
+  const int64_t size = size_of(type);
   for (int64_t r = 0; r < count; ++r) {
     const auto* in = static_cast<const uint8_t*>(source.dense_rows(begin + r));
     if (in == nullptr) {
       // Stored apart: read as f32, which holds every dense type exactly.
-      scratch.values.resize(cols);
-      scratch.codes.resize(cols * size);
+      scratch.values.resize(static_cast<size_t>(layout.cols));
+      scratch.codes.resize(static_cast<size_t>(layout.cols * size));
       source.read_f32(begin + r, 1, scratch.values.data());
-      convert_from_f32(source.format().dense_type, scratch.values.data(), scratch.codes.data(),
-                       layout.cols);
+      convert_from_f32(type, scratch.values.data(), scratch.codes.data(), layout.cols);
       in = scratch.codes.data();
     }
-    uint8_t* out = tile + static_cast<size_t>(lane + r) * size;
-    for (size_t k = 0; k < cols; ++k) std::memcpy(out + k * kTile * size, in + k * size, size);
+    if (size == 1) {
+      put_elements<uint8_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+    } else if (size == 2) {
+      put_elements<uint16_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+    } else {
+      put_elements<uint32_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+    }
   }
 }
 
