@@ -121,7 +121,8 @@ LoadedChatModel load_without_weights(const std::string& name, io::Resolved locat
   model.name = name;
   model.location = std::move(location);
   model.checkpoint = io::open_checkpoint(model.location.path);
-  models::find_family(model.checkpoint.model_type());  // an unknown type is said before all else
+  // An unknown type is said before all else, spelled as the file has it.
+  models::find_family(model.checkpoint.config.str("model_type"));
   model.tokenizer = make_tokenizer(model.checkpoint);
   model.chat = read_chat_format(model.checkpoint, *model.tokenizer);
   model.defaults = read_generation_defaults(model.checkpoint.generation_config);

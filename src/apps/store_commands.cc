@@ -25,15 +25,13 @@ std::string local_time(int64_t unix_seconds) {
 }
 
 void sort_models(std::vector<io::StoredModel>& models, const std::string& order) {
-  // list_store sorts by name; stable, so that equal sizes and times keep that order.
-  if (order == "size") {
-    std::stable_sort(models.begin(), models.end(),
-                     [](const auto& a, const auto& b) { return a.size_bytes > b.size_bytes; });
-  } else if (order == "modified") {
-    std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) {
-      return a.modified_unix > b.modified_unix;
+  const auto by = [&](auto key) {
+    std::sort(models.begin(), models.end(), [&](const auto& a, const auto& b) {
+      return key(a) != key(b) ? key(a) > key(b) : a.repo_id < b.repo_id;
     });
-  }
+  };
+  if (order == "size") by([](const io::StoredModel& m) { return m.size_bytes; });
+  if (order == "modified") by([](const io::StoredModel& m) { return m.modified_unix; });
 }
 
 void print_json(const std::vector<io::StoredModel>& models) {

@@ -224,8 +224,9 @@ void fetch_into(const std::string& dir, const std::string& repo_id, const HubOpt
     });
   }
   // The largest first, so that the threads end at about the same time.
-  std::stable_sort(files.begin(), files.end(),
-                   [](const RemoteFile& a, const RemoteFile& b) { return a.size > b.size; });
+  std::sort(files.begin(), files.end(), [](const RemoteFile& a, const RemoteFile& b) {
+    return a.size != b.size ? a.size > b.size : a.name < b.name;
+  });
   const uint64_t total = bytes_to_fetch(files);
   check_space(dir, total);
   if (!options.quiet && !files.empty()) {
