@@ -1,0 +1,94 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace mlxcel {
+namespace {
+
+TEST(ThreadPool, CoversEveryItemOnceInRangesOfWholeGrains) {
+  for (int threads = 1; threads <= 8; ++threads) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    for (const int64_t count : {0, 1, 2, 7, 8, 63, 1000}) {
+      for (const int64_t grain : {1, 3, 16}) {
+        std::vector<std::atomic<int>> hits(static_cast<size_t>(count));
+        std::atomic<int> ranges{0};
+        pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+          ranges.fetch_add(1);
+          EXPECT_EQ(begin % grain, 0);
+          EXPECT_TRUE(end == count || end % grain == 0);
+          for (int64_t i = begin; i < end; ++i) hits[static_cast<size_t>(i)].fetch_add(1);
+        });
+        EXPECT_LE(ranges.load(), threads);
+        for (const auto& h : hits) EXPECT_EQ(h.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, ManyGenerationsLoseNoWakeUp) {
+  ThreadPool pool(4);
+  std::atomic<int64_t> total{0};
+  for (int i = 0; i < 1000; ++i) {
+    pool.parallel_for(4, 1, [&](int64_t begin, int64_t end) { total.fetch_add(end - begin); });
+    // Now and then the workers have time to fall asleep.
+    if (i % 200 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(total.load(), 4000);
+}
+
+TEST(ThreadPool, FirstExceptionReachesTheCallerAndThePoolLivesOn) {
+  ThreadPool pool(3);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_THROW(pool.parallel_for(3, 1, [](int64_t, int64_t) { throw std::runtime_error("x"); }),
+                 std::runtime_error);
+    EXPECT_THROW(pool.parallel_for(3, 1,
+                                   [](int64_t begin, int64_t) {
+                                     if (begin == 2) throw std::runtime_error("only one");
+                                   }),
+                 std::runtime_error);
+    std::atomic<int> done{0};
+    pool.parallel_for(3, 1, [&](int64_t, int64_t) { done.fetch_add(1); });
+    EXPECT_EQ(done.load(), 3);
+  }
+}
+
+TEST(ThreadPool, NestedCallsRunInTheCallingThread) {
+  ThreadPool pool(4);
+  std::atomic<int64_t> inner{0};
+  pool.parallel_for(8, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto self = std::this_thread::get_id();
+      pool.parallel_for(10, 1, [&](int64_t b, int64_t e) {
+        EXPECT_EQ(std::this_thread::get_id(), self);
+        inner.fetch_add(e - b);
+      });
+    }
+  });
+  EXPECT_EQ(inner.load(), 80);
+}
+
+TEST(ThreadPool, CallersWaitForOneAnother) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 3; ++c) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        pool.parallel_for(10, 1, [&](int64_t b, int64_t e) { total.fetch_add(e - b); });
+      }
+    });
+  }
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(total.load(), 6000);
+}
+
+}  // namespace
+}  // namespace mlxcel
