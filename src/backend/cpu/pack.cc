@@ -221,6 +221,30 @@ Place place_of(std::span<const MatrixSource* const> sources, int64_t row) {
   return p;
 }
 
+// Drops mapped pages behind a reader, a few megabytes at a time: a call per tile would drop less
+// than the kernel maps around each fault.
+class ReleaseBehind {
+ public:
+  void read(const MatrixSource& source, int64_t row, int64_t count) {
+    if (source_ != &source) {
+      flush();
+      source_ = &source;
+      begin_ = row;
+    }
+    end_ = row + count;
+    if ((end_ - begin_) * source.stored_bytes() >= kPendingBytes * source.rows()) flush();
+  }
+  void flush() {
+    if (source_ != nullptr) source_->release_rows(begin_, end_ - begin_);
+    begin_ = end_;
+  }
+
+ private:
+  static constexpr int64_t kPendingBytes = int64_t{4} << 20;
+  const MatrixSource* source_ = nullptr;  // one of the sources being packed
+  int64_t begin_ = 0, end_ = 0;
+};
+
 void tile16_pack(std::span<const MatrixSource* const> sources, void* out) {
   int64_t rows = 0;
   for (const MatrixSource* s : sources) rows += s->rows();
@@ -228,6 +252,7 @@ void tile16_pack(std::span<const MatrixSource* const> sources, void* out) {
   auto* data = static_cast<uint8_t*>(out);
   ThreadPool::shared().parallel_for(TileLayout::tiles(rows), 4, [&](int64_t begin, int64_t end) {
     TileRows scratch;
+    ReleaseBehind behind;
     for (int64_t t = begin; t < end; ++t) {
       uint8_t* tile = data + t * layout.tile_bytes;
       std::memset(tile, 0, static_cast<size_t>(layout.tile_bytes));
@@ -237,11 +262,14 @@ void tile16_pack(std::span<const MatrixSource* const> sources, void* out) {
         const MatrixSource& s = *sources[p.source];
         const int64_t count = std::min(last - row, s.rows() - p.row);
         put_rows(layout, s, p.row, count, row - t * kTile, tile, scratch);
-        s.release_rows(p.row, count);
+        behind.read(s, p.row, count);
         row += count;
       }
     }
+    behind.flush();
   });
+  // What one thread released, a neighbour's fault may have mapped again.
+  for (const MatrixSource* s : sources) s->release_rows(0, s->rows());
 }
 
 // ---- reading back
