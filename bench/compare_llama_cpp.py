@@ -36,7 +36,8 @@ for _ in range(tokens - 1):
     llm.eval([token])
     token = llm.sample(temp=0.0)
 decode = time.perf_counter() - start
-print(json.dumps({"version": llama_cpp.__version__, "prompt": len(ids), "prefill": len(ids) / prefill, "decode": (tokens - 1) / decode}))
+info = llama_cpp.llama_print_system_info().decode()
+print(json.dumps({"version": llama_cpp.__version__, "info": info, "prompt": len(ids), "prefill": len(ids) / prefill, "decode": (tokens - 1) / decode}))
 """
 
 
@@ -98,6 +99,7 @@ def main():
     version = subprocess.run([args.mlxcel, "--version"], capture_output=True, text=True).stdout.splitlines()
     print(f"{machine()}, {args.threads} threads; {os.path.basename(args.model)}")
     print(f"{version[0] if version else 'mlxcel'}; llama-cpp-python {theirs[0]['version']}; {args.rounds} rounds in alternating order")
+    print(f"llama.cpp was built with: {theirs[0]['info'].strip()}")
     print()
     print("| | mlxcel tok/s (min-max) | llama.cpp tok/s (min-max) | ratio of medians |")
     print("|---|---|---|---|")

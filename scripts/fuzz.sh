@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_deps.sh tools
 seconds=${FUZZ_SECONDS:-60}
-scripts/build.sh fuzz
+scripts/build.sh fuzz fuzz_targets
 targets=(${FUZZ_TARGETS:-$(cd fuzz && ls ./*_fuzz.cc | sed 's|^./||; s|_fuzz.cc$||')})
 [[ ${#targets[@]} -gt 0 ]] || { echo "fuzz.sh: no fuzz/*_fuzz.cc" >&2; exit 1; }
 mkdir -p build/fuzz/crashes
