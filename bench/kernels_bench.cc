@@ -98,12 +98,11 @@ const Ceilings& ceilings() {
                     });
                   });
     const int64_t steps = 5'000'000;
-    c.gflop_s = static_cast<double>(steps) * kFlopPerStep * pool.num_threads() / 1e9 /
-                seconds_of([&] {
-                  pool.parallel_for(pool.num_threads(), 1, [&](int64_t, int64_t) {
-                    benchmark::DoNotOptimize(fma_chain(steps));
-                  });
-                });
+    c.gflop_s =
+        static_cast<double>(steps) * kFlopPerStep * pool.num_threads() / 1e9 / seconds_of([&] {
+          pool.parallel_for(pool.num_threads(), 1,
+                            [&](int64_t, int64_t) { benchmark::DoNotOptimize(fma_chain(steps)); });
+        });
     return c;
   }();
   return measured;
@@ -149,15 +148,15 @@ void bench_attention(benchmark::State& state, int32_t heads, int32_t kv_heads, i
   kv.v = v.data();
   std::vector<int32_t> blocks(static_cast<size_t>(kv.num_blocks));
   std::iota(blocks.begin(), blocks.end(), 0);
-  const ops::AttentionSegment fill{.row = 0, .q_len = kv_len, .kv_len = kv_len,
-                                   .blocks = blocks.data()};
+  const ops::AttentionSegment fill{
+      .row = 0, .q_len = kv_len, .kv_len = kv_len, .blocks = blocks.data()};
   const Shape shape{kv_len, kv_heads, dim};
   const Tensor values = Tensor::of(testing::random_floats(shape.numel(), 1), shape);
   ops::kv_append(kv, {&fill, 1}, values, values);
   const Shape q_shape{q_len, heads, dim};
   const Tensor q = Tensor::of(testing::random_floats(q_shape.numel(), 2), q_shape);
-  const ops::AttentionSegment segment{.row = 0, .q_len = q_len, .kv_len = kv_len,
-                                      .blocks = blocks.data()};
+  const ops::AttentionSegment segment{
+      .row = 0, .q_len = q_len, .kv_len = kv_len, .blocks = blocks.data()};
   for (auto _ : state) {
     benchmark::DoNotOptimize(ops::attention(q, kv, {&segment, 1}, {.scale = 0.125F}));
   }
@@ -173,11 +172,11 @@ struct NamedFormat {
 void register_benchmarks() {
   using testing::affine_format;
   const NamedFormat formats[] = {
-      {"affine4", affine_format(4, 32, DType::F16, false)},  // Q4_1
+      {"affine4", affine_format(4, 32, DType::F16, false)},      // Q4_1
       {"affine4g64", affine_format(4, 64, DType::BF16, false)},  // MLX
-      {"sym4", affine_format(4, 32, DType::F16, true)},  // Q4_0
-      {"sym8", affine_format(8, 32, DType::F16, true)},  // Q8_0
-      {"sym6", affine_format(6, 16, DType::F32, true)},  // Q6_K
+      {"sym4", affine_format(4, 32, DType::F16, true)},          // Q4_0
+      {"sym8", affine_format(8, 32, DType::F16, true)},          // Q8_0
+      {"sym6", affine_format(6, 16, DType::F32, true)},          // Q6_K
       {"affine5", affine_format(5, 32, DType::F16, false)},
       {"affine3", affine_format(3, 64, DType::BF16, false)},
       {"affine2", affine_format(2, 32, DType::F16, false)},
@@ -197,8 +196,9 @@ void register_benchmarks() {
     }
   }
   for (const int32_t depth : {128, 1024, 4096, 16384}) {
-    benchmark::RegisterBenchmark(fmt::format("attention/h9kv3d64/decode/{}", depth).c_str(),
-                                 [=](benchmark::State& s) { bench_attention(s, 9, 3, 64, 1, depth); })
+    benchmark::RegisterBenchmark(
+        fmt::format("attention/h9kv3d64/decode/{}", depth).c_str(),
+        [=](benchmark::State& s) { bench_attention(s, 9, 3, 64, 1, depth); })
         ->UseRealTime();
     benchmark::RegisterBenchmark(
         fmt::format("attention/h32kv8d128/decode/{}", depth).c_str(),
