@@ -58,27 +58,13 @@ class ByteLevelDecoder final : public Decoder {
 
 // ---- ByteFallback: runs of <0xNN> cells become text when the whole run is UTF-8, else one U+FFFD
 // for each. While a run is open its whole characters are passed on already.
-std::optional<char> byte_of(std::string_view cell) {
-  if (cell.size() != 6 || !cell.starts_with("<0x") || cell[5] != '>') return std::nullopt;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  // Rust's number parser takes a sign.
-  const int high = cell[3] == '+' ? 0 : digit(cell[3]), low = digit(cell[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<char>(high * 16 + low);
-}
-
 class ByteFallbackDecoder final : public Decoder {
  public:
   std::unique_ptr<CellSink> start(CellSink& next) const override {
     return std::make_unique<Stage>(next);
   }
   std::string middle(std::string token) const override {
-    const auto byte = byte_of(token);
+    const auto byte = byte_of_piece(token);
     return byte ? std::string(1, *byte) : token;
   }
 
@@ -93,7 +79,7 @@ class ByteFallbackDecoder final : public Decoder {
 
    private:
     void work(std::string& cell) override {
-      const auto byte = byte_of(cell);
+      const auto byte = byte_of_piece(cell);
       if (!byte) {
         flush();
         emit(cell);
@@ -289,6 +275,20 @@ void add_stages(const Json& json, int depth, Decoders& out) {
 }
 
 }  // namespace
+
+std::optional<char> byte_of_piece(std::string_view cell) {
+  if (cell.size() != 6 || !cell.starts_with("<0x") || cell[5] != '>') return std::nullopt;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  // Rust's number parser takes a sign.
+  const int high = cell[3] == '+' ? 0 : digit(cell[3]), low = digit(cell[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
 
 Decoders Decoders::from_json(const Json* json) {
   Decoders out;

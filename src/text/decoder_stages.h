@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,9 @@ class WholeCells : public CellSink {
  private:
   std::string cell_;
 };
+
+/// The byte that a token of the form <0xNN> stands for.
+std::optional<char> byte_of_piece(std::string_view cell);
 
 /// WordPiece, Metaspace, BPEDecoder and CTC. Throws Unsupported for another type.
 void add_word_stage(const Json& json, std::string_view type, Decoders& out);

@@ -11,6 +11,7 @@
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 #include "text/unigram.h"
+#include "text/wordpiece.h"
 
 namespace mlxcel::text {
 namespace {
@@ -178,14 +179,15 @@ TokenizerParts make_gpt2(const GgufVocab& v) {
   options.ignore_merges = pre.ignore_merges;
   options.byte_fallback = !pre.byte_level;
   auto bpe = std::make_unique<Bpe>(entries.vocab, read_merges(v, *entries.vocab), options);
-  parts.raw_bytes = pre.byte_level && bpe->use_raw_bytes();
+  const bool raw_bytes = pre.byte_level && bpe->use_raw_bytes();
+  if (raw_bytes) parts.ill_formed = IllFormed::Pass;
   parts.model = std::move(bpe);
   for (const std::string_view pattern : pre.patterns) {
     parts.pre_tokenizers.stages.push_back(
         make_split(compile_regex(pattern), SplitBehavior::Isolated, false));
   }
   if (pre.byte_level) {
-    if (!parts.raw_bytes) {
+    if (!raw_bytes) {
       parts.pre_tokenizers.stages.push_back(make_byte_level(false, false, true));
     }
     parts.decoders.add(make_byte_level_decoder());
@@ -221,7 +223,51 @@ TokenizerParts make_llama(const GgufVocab& v) {
   return parts;
 }
 
+// WordPiece with the marks turned round: "x" begins a word as "▁x", "##x" goes on as "x".
+TokenizerParts make_bert(const GgufVocab& v) {
+  TokenizerParts parts;
+  Entries entries = read_entries(v);
+  add_special_tokens(entries, parts);
+  const TokenId unk = valid_id(v, v.unk, 100).value_or(-1);
+  parts.model = std::make_unique<MarkedWordPiece>(entries.vocab, std::string(kSpaceMark), unk);
+  parts.normalizer = std::make_unique<LlamaCppBertText>();
+  parts.pre_tokenizers.stages.push_back(
+      make_char_split(&unicode::is_space, SplitBehavior::Removed));
+  parts.pre_tokenizers.stages.push_back(
+      make_char_split(&is_bert_word_of_its_own, SplitBehavior::Isolated));
+  parts.decoders.add(make_replace_decoder(std::string(kSpaceMark), " "));
+  parts.decoders.add(make_fuse_decoder());
+  parts.decoders.add(make_strip_decoder(U' ', 1, 0));
+  parts.decoders.set_strips_leading_space(true);
+  parts.bos = valid_id(v, v.bos >= 0 ? v.bos : v.cls, 101);
+  parts.eos = valid_id(v, v.eos);
+  set_layout(parts, parts.bos, valid_id(v, v.sep, 102));
+  return parts;
+}
+
+TokenizerParts make_t5(const GgufVocab& v) {
+  TokenizerParts parts;
+  Entries entries = read_entries(v);
+  add_special_tokens(entries, parts);
+  UnigramOptions options;
+  options.unk = valid_id(v, v.unk, 2).value_or(-1);
+  options.flavor = UnigramOptions::Flavor::LlamaCpp;
+  options.types = entries.types;
+  parts.normalizer = make_llama_cpp_unigram_normalizer(v, entries.types);
+  parts.model = std::make_unique<Unigram>(
+      entries.vocab, std::vector<double>(v.scores.begin(), v.scores.end()), std::move(options));
+  const bool prefix = v.add_space_prefix.value_or(true);
+  add_space_decoders(parts, prefix);
+  parts.bos = valid_id(v, v.bos);
+  parts.eos = valid_id(v, v.eos, 1);
+  set_layout(parts, v.add_bos.value_or(false) ? parts.bos : std::nullopt,
+             v.add_eos.value_or(true) ? parts.eos : std::nullopt);
+  return parts;
+}
+
 TokenizerParts make_parts(const GgufVocab& v) {
+  if (v.model == "bert") return make_bert(v);
+  if (v.model == "t5") return make_t5(v);
   if (v.model == "gpt2" || v.model == "gemma4") return make_gpt2(v);
   if (v.model == "llama") return make_llama(v);
   throw Error(Code::Unsupported,

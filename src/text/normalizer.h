@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/tokenizer_added.h"
 
 namespace mlxcel::text {
 
@@ -48,6 +49,7 @@ class CharsMap {
 /// SentencePiece's own use of the map (longest match first) and of white space.
 struct SentencePieceNormalizer {
   CharsMap map{""};
+  ByteTrie verbatim;  // texts that are left as they are
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;

@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "text/normalizer.h"
+#include "text/tiktoken_tokenizer.h"
 #include "text/unicode.h"
 
 namespace mlxcel::text {
@@ -20,36 +21,6 @@ bool has_leaf(uint32_t unit) { return ((unit >> 8) & 1) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFF; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FF; }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
-
-std::string decode_base64(std::string_view text) {
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    uint32_t v = 0;
-    if (c >= 'A' && c <= 'Z') {
-      v = static_cast<uint32_t>(c - 'A');
-    } else if (c >= 'a' && c <= 'z') {
-      v = static_cast<uint32_t>(c - 'a') + 26;
-    } else if (c >= '0' && c <= '9') {
-      v = static_cast<uint32_t>(c - '0') + 52;
-    } else if (c == '+') {
-      v = 62;
-    } else if (c == '/') {
-      v = 63;
-    } else if (c == '=') {
-      break;
-    } else {
-      throw Error(Code::InvalidArgument, "precompiled_charsmap is not base64");
-    }
-    bits = bits << 6 | v;
-    if ((count += 6) >= 8) {
-      count -= 8;
-      out += static_cast<char>(bits >> count & 0xFF);
-    }
-  }
-  return out;
-}
 
 // Hugging Face's use of the map: a short grapheme cluster is looked up whole, taking the shortest
 // key that begins it for all of it; else its characters are looked up one by one.
@@ -157,6 +128,11 @@ std::string SentencePieceNormalizer::apply(std::string_view text) const {
   std::string_view replacement;
   size_t length = 0;
   const auto look = [&] {
+    length = verbatim.empty() ? 0 : verbatim.longest_prefix(text);
+    if (length > 0) {
+      replacement = text.substr(0, length);
+      return;
+    }
     if (map.find(text, true, replacement, length)) return;
     const utf8::Decoded d = utf8::decode(text);
     length = d.valid ? static_cast<size_t>(d.length) : 1;

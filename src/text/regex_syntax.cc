@@ -7,6 +7,7 @@
 
 #include "text/regex.h"
 #include "text/unicode.h"
+#include "text/unicode_tables.h"
 
 namespace mlxcel::text {
 namespace {
@@ -21,10 +22,58 @@ constexpr std::string_view kSpaceSet =
 constexpr std::string_view kDigitSet = "\\p{Nd}";
 constexpr std::string_view kHexSet = "0-9a-fA-F";
 
-// Word characters: letters, marks, decimal numbers, connectors, and Other_Alphabetic.
-constexpr std::string_view kWordSet =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
-    "\\x{1f170}-\\x{1f189}";
+// Characters that have one of the categories by newer Unicode data than the engine's.
+std::string news_of(unicode::CategorySet set) {
+  std::string out;
+  const unicode::Table& t = unicode::kCategoryNews;
+  for (size_t i = 0; i + 2 < t.size; i += 3) {
+    if (((set >> t.data[i + 2]) & 1) != 0) {
+      out += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", t.data[i], t.data[i + 1]);
+    }
+  }
+  return out;
+}
+
+// The members of a class of categories, completed by the ranges of a difference table, of which
+// those already inside the categories must be few enough to leave in.
+std::string set_with(std::string_view categories, unicode::CategorySet set,
+                     const unicode::Table& difference) {
+  std::string out(categories);
+  out += news_of(set);
+  for (size_t i = 0; i + 1 < difference.size; i += 2) {
+    if (!unicode::in(difference.data[i], set)) {
+      out += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", difference.data[i], difference.data[i + 1]);
+    }
+  }
+  return out;
+}
+
+const std::string& word_set() {
+  using enum unicode::Category;
+  static const std::string set = set_with(
+      "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}",
+      unicode::kLetter | unicode::kMark | unicode::set_of(Nd, Nl, Pc), unicode::kOnigurumaWord);
+  return set;
+}
+
+const std::string& alpha_set() {
+  static const std::string set =
+      set_with("\\p{L}\\p{Nl}", unicode::kLetter | unicode::set_of(unicode::Category::Nl),
+               unicode::kOnigurumaAlpha);
+  return set;
+}
+
+// Bits of a category's name ("L", "Lu", ...); 0 for another property.
+unicode::CategorySet categories_named(std::string_view name) {
+  static constexpr std::string_view kOrder =
+      "CnCcCfCoCsLuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZp";
+  unicode::CategorySet set = 0;
+  if (name.empty() || name.size() > 2) return set;
+  for (size_t i = 0; i * 2 < kOrder.size(); ++i) {
+    if (kOrder.substr(i * 2, 2).starts_with(name)) set |= unicode::CategorySet{1} << i;
+  }
+  return set;
+}
 
 class Translator {
  public:
@@ -104,7 +153,7 @@ class Translator {
   }
 
   void word_boundary(bool negated) {
-    const std::string w = fmt::format("[{}]", kWordSet);
+    const std::string w = fmt::format("[{}]", word_set());
     out_ += negated ? fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", w)
                     : fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", w);
     at_ += 2;
@@ -120,7 +169,7 @@ class Translator {
         break;
       case 'w':
       case 'W':
-        content = kWordSet;
+        content = word_set();
         break;
       case 'd':
       case 'D':
@@ -219,13 +268,15 @@ class Translator {
     if (const std::string posix = posix_set(lower); !posix.empty()) {
       return nested(posix, negated);
     }
+    const std::string news = news_of(categories_named(name));
+    if (!news.empty()) return nested(fmt::format("\\p{{{}}}{}", name, news), negated);
     return fmt::format("\\{}{{{}}}", negated ? 'P' : 'p', name);
   }
 
   // The bracket names of POSIX as Oniguruma reads them on Unicode text; empty when unknown.
   static std::string posix_set(std::string_view name) {
-    if (name == "alnum") return "\\p{L}\\p{M}\\p{Nd}\\p{Nl}";
-    if (name == "alpha" || name == "alphabetic") return "\\p{L}\\p{M}\\p{Nl}";
+    if (name == "alnum") return alpha_set() + "\\p{Nd}";
+    if (name == "alpha" || name == "alphabetic") return alpha_set();
     if (name == "blank") return "\\x{9}\\p{Zs}";
     if (name == "cntrl") return "\\p{Cc}";
     if (name == "digit") return std::string(kDigitSet);
@@ -234,7 +285,7 @@ class Translator {
     if (name == "punct") return "\\p{P}$+<=>^`|~";
     if (name == "space" || name == "whitespace") return std::string(kSpaceSet);
     if (name == "xdigit") return std::string(kHexSet);
-    if (name == "word") return std::string(kWordSet);
+    if (name == "word") return word_set();
     if (name == "ascii") return "\\x{0}-\\x{7f}";
     if (name == "any") return "\\x{0}-\\x{10ffff}";
     return {};

@@ -136,16 +136,10 @@ void SentencePieceBpe::encode(std::string_view piece, EncodeScratch&,
   work.symbols.reserve(piece.size());
   for (size_t at = 0; at < piece.size();) {
     size_t end = at;
-    bool frozen = false;
     if (options_.freeze_user_defined && !user_defined_.empty()) {
-      int32_t node = 0;
-      for (size_t i = at; i < piece.size(); ++i) {
-        node = user_defined_.step(node, static_cast<uint8_t>(piece[i]));
-        if (node < 0) break;
-        if (user_defined_.value(node) >= 0) end = i + 1;
-      }
-      frozen = end > at;
+      end += user_defined_.longest_prefix(piece.substr(at));
     }
+    const bool frozen = end > at;
     if (!frozen) unicode::next(piece, end);
     const auto index = static_cast<int32_t>(work.symbols.size());
     work.symbols.push_back({index - 1, end < piece.size() ? index + 1 : -1,

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -79,6 +80,22 @@ Result<std::unique_ptr<Tokenizer>> parse_tokenizer_json(std::string_view json);
 Result<std::unique_ptr<Tokenizer>> make_gguf_tokenizer(const GgufVocab& vocab);
 /// A SentencePiece .model file's bytes (BPE or Unigram).
 Result<std::unique_ptr<Tokenizer>> parse_sentencepiece(std::string_view protobuf);
+
+/// What a .tiktoken file does not say.
+struct TiktokenOptions {
+  std::string pattern;  // of the pieces, in Rust's or Oniguruma's syntax
+  std::vector<std::pair<std::string, TokenId>> special_tokens;
+  std::string bos, eos;  // names among them, or empty
+  bool add_bos = false;
+};
+/// The options of the published model whose .tiktoken file has that many entries (GPT-2, cl100k,
+/// o200k, Llama 3, Qwen, Kimi K2); Unsupported for another number.
+Result<TiktokenOptions> known_tiktoken_options(size_t entries);
+/// A .tiktoken file's text: lines of base64, a space and a rank.
+Result<std::unique_ptr<Tokenizer>> parse_tiktoken(std::string_view text,
+                                                  const TiktokenOptions& options);
+/// Mistral's tekken.json.
+Result<std::unique_ptr<Tokenizer>> parse_tekken(std::string_view json);
 
 /// Turns a token stream into text: concatenating everything returned equals decode() of the whole
 /// sequence whenever that is valid UTF-8. Holds back bytes until they form a whole character.

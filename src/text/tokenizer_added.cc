@@ -98,16 +98,7 @@ void AddedTokens::split_leftmost(std::string_view text, bool parse_special,
       continue;
     }
     int32_t found = -1;
-    size_t end = 0;
-    int32_t node = 0;
-    for (size_t i = at; i < text.size(); ++i) {
-      node = trie_.step(node, static_cast<uint8_t>(text[i]));
-      if (node < 0) break;
-      if (trie_.value(node) >= 0) {
-        found = trie_.value(node);
-        end = i + 1;
-      }
-    }
+    const size_t end = at + trie_.longest_prefix(text.substr(at), &found);
     if (found < 0) {
       ++at;
       continue;

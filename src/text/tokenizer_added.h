@@ -27,6 +27,19 @@ class ByteTrie {
       if (slots_[at].key == key) return slots_[at].child;
     }
   }
+  /// Length of the longest key that `text` begins with, its value in `found`; 0 when there is none.
+  size_t longest_prefix(std::string_view text, int32_t* found = nullptr) const {
+    size_t length = 0;
+    int32_t node = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      node = step(node, static_cast<uint8_t>(text[i]));
+      if (node < 0) break;
+      if (value(node) < 0) continue;
+      length = i + 1;
+      if (found != nullptr) *found = value(node);
+    }
+    return length;
+  }
   /// Value of a node, or -1.
   int32_t value(int32_t node) const { return values_[static_cast<size_t>(node)]; }
 

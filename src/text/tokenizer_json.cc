@@ -152,11 +152,12 @@ std::unique_ptr<PipelineTokenizer> read_tokenizer_json(std::string_view text) {
   TokenizerParts parts;
   ModelJson model = with_context("model", [&] { return read_model_json(model_text); });
   const std::string type = model_type(model);
+  bool raw_bytes = false;
   with_context("model", [&] {
     if (type == "BPE") {
       auto bpe = make_bpe(std::move(model));
       const PreTokenizers probe = make_pre_tokenizers(json.find("pre_tokenizer"), true);
-      parts.raw_bytes = probe.maps_bytes && bpe->use_raw_bytes();
+      raw_bytes = probe.maps_bytes && bpe->use_raw_bytes();
       parts.model = std::move(bpe);
     } else if (type == "WordPiece" || type == "WordLevel") {
       parts.model = make_wordpiece(std::move(model), type == "WordLevel");
@@ -166,7 +167,8 @@ std::unique_ptr<PipelineTokenizer> read_tokenizer_json(std::string_view text) {
       throw Error(Code::Unsupported, fmt::format("unknown tokenizer model \"{}\"", type));
     }
   });
-  parts.pre_tokenizers = make_pre_tokenizers(json.find("pre_tokenizer"), parts.raw_bytes);
+  parts.pre_tokenizers = make_pre_tokenizers(json.find("pre_tokenizer"), raw_bytes);
+  if (raw_bytes) parts.ill_formed = IllFormed::Pass;
   parts.normalizer = make_normalizer(json.find("normalizer"));
   parts.layout = read_post_processor(json.find("post_processor"));
   parts.decoders = Decoders::from_json(json.find("decoder"));

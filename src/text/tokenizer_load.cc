@@ -49,8 +49,4 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& model_dir) 
   }
 }
 
-Result<std::unique_ptr<Tokenizer>> parse_sentencepiece(std::string_view) {
-  return Error(Code::Unsupported, "SentencePiece model files are not read yet");
-}
-
 }  // namespace mlxcel::text

@@ -47,6 +47,18 @@ void unescape_bytes(std::string_view text, std::string& out) {
   }
 }
 
+std::string replace_each_byte(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() * 3 / 2);
+  while (!text.empty()) {
+    const utf8::Decoded d = utf8::decode(text);
+    const size_t n = d.valid ? static_cast<size_t>(d.length) : 1;
+    out += d.valid ? text.substr(0, n) : "\uFFFD";
+    text.remove_prefix(n);
+  }
+  return out;
+}
+
 class ModelSink final : public PieceSink {
  public:
   ModelSink(const TokenModel& model, EncodeScratch& scratch, std::vector<TokenId>& out,
@@ -156,8 +168,10 @@ std::vector<TokenId> PipelineTokenizer::encode(std::string_view utf8,
   std::string repaired;
   bool escaped = false;
   if (!unicode::is_valid(utf8)) {
-    escaped = parts_.raw_bytes;
-    repaired = escaped ? escape_bytes(utf8) : utf8::repair(utf8);
+    escaped = parts_.ill_formed == IllFormed::Pass;
+    repaired = escaped                                   ? escape_bytes(utf8)
+               : parts_.ill_formed == IllFormed::Replace ? utf8::repair(utf8)
+                                                         : replace_each_byte(utf8);
     utf8 = repaired;
   }
   std::vector<TokenId> out;

@@ -20,9 +20,13 @@ namespace mlxcel::text {
 /// Stands for the encoded text in TokenizerParts::layout.
 constexpr TokenId kSequencePlace = -1;
 
+/// What becomes of bytes that are no UTF-8: passed to a model that takes raw bytes, or replaced by
+/// U+FFFD, once for each maximal part of a character or once for each byte.
+enum class IllFormed : uint8_t { Pass, Replace, ReplaceEachByte };
+
 struct TokenizerParts {
   std::unique_ptr<TokenModel> model;
-  bool raw_bytes = false;  // the model takes bytes that are no UTF-8
+  IllFormed ill_formed = IllFormed::Replace;
   std::unique_ptr<Normalizer> normalizer;
   PreTokenizers pre_tokenizers;
   AddedTokens added{AddedTokens::Order::LeftmostLongest};             // in the text as it is
@@ -34,6 +38,10 @@ struct TokenizerParts {
   Decoders decoders;
   std::optional<TokenId> bos, eos;
 };
+
+class PipelineTokenizer;
+/// A SentencePiece model file's bytes. Throws Corrupt, InvalidArgument or Unsupported.
+std::unique_ptr<PipelineTokenizer> read_sentencepiece(std::string_view bytes);
 
 class PipelineTokenizer final : public Tokenizer {
  public:

@@ -44,12 +44,12 @@ CategoryTable::CategoryTable() {
   uniform.fill(-1);
   size_t run = 0;
   const auto end_of = [](size_t r) {
-    return r + 1 < kCategoryRunCount ? kCategoryRuns[r + 1] >> 5 : 0x110000U;
+    return r + 1 < kCategoryRuns.size ? kCategoryRuns.data[r + 1] >> 5 : 0x110000U;
   };
   for (uint32_t b = 0; b < block.size(); ++b) {
     const uint32_t begin = b << kBlockBits;
     while (end_of(run) <= begin) ++run;
-    const uint32_t first = kCategoryRuns[run] & 31;
+    const uint32_t first = kCategoryRuns.data[run] & 31;
     const bool whole = end_of(run) >= begin + kBlock;
     if (whole && uniform[first] >= 0) {
       block[b] = static_cast<uint16_t>(uniform[first]);
@@ -60,7 +60,7 @@ CategoryTable::CategoryTable() {
     if (whole) uniform[first] = index;
     for (uint32_t cp = begin; cp < begin + kBlock; ++cp) {
       while (end_of(run) <= cp) ++run;
-      cells.push_back(static_cast<uint8_t>(kCategoryRuns[run] & 31));
+      cells.push_back(static_cast<uint8_t>(kCategoryRuns.data[run] & 31));
     }
   }
 }

@@ -19,7 +19,7 @@ Unigram::Unigram(std::shared_ptr<const Vocab> vocab, std::vector<double> scores,
     : vocab_(std::move(vocab)), scores_(std::move(scores)), options_(std::move(options)) {
   scores_.resize(static_cast<size_t>(vocab_->size()));
   min_score_ = std::numeric_limits<double>::infinity();
-  max_score_ = -min_score_;
+  max_score_ = std::numeric_limits<float>::min();  // the reference starts from the least positive
   const auto type_of = [&](TokenId id) {
     const auto at = static_cast<size_t>(id);
     return at < options_.types.size() ? options_.types[at] : PieceType::Normal;
@@ -43,18 +43,15 @@ double Unigram::score_of(TokenId id, size_t bytes) const {
   const auto at = static_cast<size_t>(id);
   if (at < options_.types.size() && options_.types[at] == PieceType::UserDefined) {
     if (options_.flavor == UnigramOptions::Flavor::LlamaCpp) return 0;
-    return static_cast<float>(bytes) * static_cast<float>(max_score_) - 0.1;
+    return static_cast<float>(static_cast<float>(bytes) * static_cast<float>(max_score_) - 0.1);
   }
   return scores_[at];
 }
 
 void Unigram::relax(Node& node, double score, size_t begin, TokenId id) const {
+  if (options_.flavor == UnigramOptions::Flavor::SentencePiece) score = static_cast<float>(score);
   if (node.begin >= 0 && !(score > node.score)) return;
-  node.score = options_.flavor == UnigramOptions::Flavor::SentencePiece
-                   ? static_cast<double>(static_cast<float>(score))
-                   : score;
-  node.begin = static_cast<int64_t>(begin);
-  node.id = id;
+  node = {score, static_cast<int64_t>(begin), id};
 }
 
 // Extends the best path that ends at `begin` by every entry that stands there.

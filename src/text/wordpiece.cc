@@ -39,16 +39,7 @@ void WordPiece::encode(std::string_view piece, EncodeScratch&, std::vector<Token
   for (size_t at = 0; known && at < piece.size();) {
     const ByteTrie& trie = at == 0 ? start_ : inside_;
     TokenId best = -1;
-    size_t end = at;
-    int32_t node = 0;
-    for (size_t i = at; i < piece.size(); ++i) {
-      node = trie.step(node, static_cast<uint8_t>(piece[i]));
-      if (node < 0) break;
-      if (trie.value(node) >= 0) {
-        best = trie.value(node);
-        end = i + 1;
-      }
-    }
+    const size_t end = at + trie.longest_prefix(piece.substr(at), &best);
     known = best >= 0;
     if (known) out.push_back(best);
     at = end;
@@ -56,6 +47,33 @@ void WordPiece::encode(std::string_view piece, EncodeScratch&, std::vector<Token
   if (known) return;
   if (unk_ < 0) fail_unknown(unk_token_);
   out.resize(before);
+  out.push_back(unk_);
+}
+
+MarkedWordPiece::MarkedWordPiece(std::shared_ptr<const Vocab> vocab, std::string mark, TokenId unk)
+    : vocab_(std::move(vocab)), mark_(std::move(mark)), unk_(unk) {
+  for (TokenId id = 0; id < vocab_->size(); ++id) {
+    const std::string_view text = vocab_->text(id);
+    if (!text.empty()) trie_.add(text, vocab_->find(text));
+  }
+}
+
+void MarkedWordPiece::encode(std::string_view piece, EncodeScratch& scratch,
+                             std::vector<TokenId>& out) const {
+  const size_t before = out.size();
+  scratch.text.assign(mark_);
+  scratch.text += piece;
+  std::string_view rest = scratch.text;
+  while (!rest.empty()) {
+    TokenId id = -1;
+    const size_t length = trie_.longest_prefix(rest, &id);
+    if (length == 0) break;
+    out.push_back(id);
+    rest.remove_prefix(length);
+  }
+  if (rest.empty()) return;
+  out.resize(before);
+  if (unk_ < 0) fail_unknown("[UNK]");
   out.push_back(unk_);
 }
 

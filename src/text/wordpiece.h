@@ -27,6 +27,23 @@ class WordPiece final : public TokenModel {
   ByteTrie start_, inside_;  // entries without and with the prefix, the prefix taken off
 };
 
+/// WordPiece whose entries carry the mark at the beginning of words, not inside: the word with the
+/// mark in front is covered greedily by one set of entries. A word that cannot be covered is
+/// unknown.
+class MarkedWordPiece final : public TokenModel {
+ public:
+  MarkedWordPiece(std::shared_ptr<const Vocab> vocab, std::string mark, TokenId unk);
+  void encode(std::string_view piece, EncodeScratch& scratch,
+              std::vector<TokenId>& out) const override;
+  const Vocab& vocab() const override { return *vocab_; }
+
+ private:
+  std::shared_ptr<const Vocab> vocab_;
+  std::string mark_;
+  TokenId unk_;
+  ByteTrie trie_;
+};
+
 class WordLevel final : public TokenModel {
  public:
   WordLevel(std::shared_ptr<const Vocab> vocab, std::string unk_token);

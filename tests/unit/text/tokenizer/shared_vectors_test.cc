@@ -62,8 +62,8 @@ TEST_P(GgufVectors, EncodesLikeTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GgufVectors,
-                         ::testing::Values("deepseek-coder", "falcon", "gpt-2", "llama-spm",
-                                           "phi-3", "starcoder"));
+                         ::testing::Values("bert-bge", "deepseek-coder", "falcon", "gpt-2",
+                                           "llama-spm", "phi-3", "starcoder"));
 
 void check_stories(const Tokenizer& tokenizer) {
   const Json golden = Json::parse(read_file(shared_path("stories260K/golden.json"))).value();
