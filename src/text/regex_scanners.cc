@@ -55,14 +55,25 @@ class RuleScanner final : public Pattern {
   static char32_t peek(std::string_view t, size_t at) {
     return at < t.size() ? unicode::next(t, at) : 0x110000;
   }
-  static bool is(char32_t c, CategorySet set) { return unicode::in(c, set); }
-  static bool is_other(char32_t c) {
-    return c < 0x110000 && !is(c, kNotOther) && !unicode::is_space(c);
+  template <CategorySet Set>
+  static bool is(char32_t c) {
+    return unicode::in<Set>(c);
   }
-  static size_t run_of(std::string_view t, size_t at, CategorySet set) {
+  static bool is_other(char32_t c) {
+    return c < 0x110000 && !is<kNotOther>(c) && !unicode::is_space(c);
+  }
+  template <CategorySet Set>
+  static size_t run_of(std::string_view t, size_t at) {
+    static constexpr std::array<bool, 128> kAscii = unicode::ascii_members<Set>();
     while (at < t.size()) {
+      const auto byte = static_cast<uint8_t>(t[at]);
+      if (byte < 128) {
+        if (!kAscii[byte]) break;
+        ++at;
+        continue;
+      }
       size_t next = at;
-      if (!is(unicode::next(t, next), set)) break;
+      if (!unicode::in(unicode::next(t, next), Set)) break;
       at = next;
     }
     return at;
@@ -86,14 +97,14 @@ class RuleScanner final : public Pattern {
 
   // [Upper]*[Lower]+ else [Upper]+[Lower]*, with backtracking into the capitals; 0: no match.
   static size_t cased_word(std::string_view t, size_t begin, bool lower_needed) {
-    const size_t upper_end = run_of(t, begin, kUpperWord);
-    const size_t lower_end = run_of(t, upper_end, kLowerWord);
+    const size_t upper_end = run_of<kUpperWord>(t, begin);
+    const size_t lower_end = run_of<kLowerWord>(t, upper_end);
     if (!lower_needed) return upper_end > begin ? lower_end : 0;
     if (lower_end > upper_end) return lower_end;
     // Give back capitals until the next character may stand for a small letter as well.
     for (size_t at = upper_end; at > begin;) {
       const size_t start = unicode::previous(t, at);
-      if (is(peek(t, start), kLowerWord)) return at;
+      if (is<(kLowerWord)>(peek(t, start))) return at;
       at = start;
     }
     return 0;
@@ -101,7 +112,7 @@ class RuleScanner final : public Pattern {
 
   static size_t word_end(std::string_view t, size_t at, char32_t c, size_t behind) {
     if constexpr (R.cased_words) {
-      const bool prefix = c != '\r' && c != '\n' && !is(c, unicode::kLetter | unicode::kNumber);
+      const bool prefix = c != '\r' && c != '\n' && !is<(unicode::kLetter | unicode::kNumber)>(c);
       for (const bool lower : {true, false}) {
         size_t end = prefix ? cased_word(t, behind, lower) : 0;
         if (end == 0) end = cased_word(t, at, lower);
@@ -111,11 +122,11 @@ class RuleScanner final : public Pattern {
       }
       return 0;
     } else {
-      if (is(c, kWord)) return run_of(t, behind, kWord);
+      if (is<(kWord)>(c)) return run_of<kWord>(t, behind);
       const bool prefix =
-          R.any_prefix ? c != '\r' && c != '\n' && !is(c, unicode::kNumber) : c == ' ';
+          R.any_prefix ? c != '\r' && c != '\n' && !is<(unicode::kNumber)>(c) : c == ' ';
       if (!prefix) return 0;
-      const size_t end = run_of(t, behind, kWord);
+      const size_t end = run_of<kWord>(t, behind);
       return end > behind ? end : 0;
     }
   }
@@ -123,11 +134,11 @@ class RuleScanner final : public Pattern {
   static size_t digits_end(std::string_view t, size_t at, char32_t c, size_t behind) {
     if constexpr (R.max_digits == 0) {
       const size_t begin = c == ' ' ? behind : at;
-      const size_t end = run_of(t, begin, unicode::kNumber);
+      const size_t end = run_of<unicode::kNumber>(t, begin);
       return end > begin ? end : 0;
     } else {
-      if (!is(c, unicode::kNumber)) return 0;
-      for (int n = 1; n < R.max_digits && is(peek(t, behind), unicode::kNumber); ++n) {
+      if (!is<(unicode::kNumber)>(c)) return 0;
+      for (int n = 1; n < R.max_digits && is<(unicode::kNumber)>(peek(t, behind)); ++n) {
         unicode::next(t, behind);
       }
       return behind;

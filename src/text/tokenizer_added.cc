@@ -70,7 +70,11 @@ void AddedTokens::add(const AddedToken& token, std::string_view pattern) {
   }
   trie_.add(pattern, static_cast<int32_t>(tokens_.size()));
   tokens_.push_back(token);
-  first_[static_cast<uint8_t>(pattern[0])] = true;
+  bool& first = first_[static_cast<uint8_t>(pattern[0])];
+  if (!std::exchange(first, true)) {
+    ++first_count_;
+    only_first_ = pattern[0];
+  }
 }
 
 TextPart AddedTokens::widened(const AddedToken& token, std::string_view text, size_t begin,
@@ -89,12 +93,19 @@ TextPart AddedTokens::widened(const AddedToken& token, std::string_view text, si
   return {token.id, begin, end};
 }
 
+// Where a token may begin, at or after `at`.
+size_t AddedTokens::next_first(std::string_view text, size_t at) const {
+  if (first_count_ == 1) return std::min(text.find(only_first_, at), text.size());
+  while (at < text.size() && !first_[static_cast<uint8_t>(text[at])]) ++at;
+  return at;
+}
+
 void AddedTokens::split_leftmost(std::string_view text, bool parse_special,
                                  std::vector<TextPart>& parts) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     if (!first_[static_cast<uint8_t>(text[at])]) {
-      ++at;
+      at = next_first(text, at + 1);
       continue;
     }
     int32_t found = -1;

@@ -89,6 +89,7 @@ class AddedTokens {
  private:
   TextPart widened(const AddedToken& token, std::string_view text, size_t begin, size_t end,
                    size_t done) const;
+  size_t next_first(std::string_view text, size_t at) const;
   void split_leftmost(std::string_view text, bool parse_special,
                       std::vector<TextPart>& parts) const;
   void split_longest(std::string_view text, bool parse_special, std::vector<TextPart>& parts) const;
@@ -97,6 +98,8 @@ class AddedTokens {
   ByteTrie trie_;  // value: index in tokens_
   std::vector<AddedToken> tokens_;
   bool first_[256] = {};
+  int first_count_ = 0;
+  char only_first_ = 0;
 };
 
 }  // namespace mlxcel::text

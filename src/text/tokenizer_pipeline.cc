@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "base/utf8.h"
@@ -59,24 +60,61 @@ std::string replace_each_byte(std::string_view text) {
   return out;
 }
 
+// The ids of short pieces seen before in this text: most words of a text repeat. Direct-mapped.
+class PieceCache {
+ public:
+  explicit PieceCache(size_t text_bytes) {
+    if (text_bytes >= kWorthwhile) cells_.resize(kCells);
+  }
+  /// Appends the ids of a piece, from memory if it is there.
+  void encode(std::string_view piece, const TokenModel& model, EncodeScratch& scratch,
+              std::vector<TokenId>& out) {
+    if (cells_.empty() || piece.size() > 16) return model.encode(piece, scratch, out);
+    const ShortKey key = short_key(piece);
+    Cell& cell = cells_[hash_key(key, piece.size()) >> (64 - kBits)];
+    if (cell.key.a == key.a && cell.key.b == key.b && cell.length == piece.size()) {
+      out.insert(out.end(), cell.ids.begin(), cell.ids.begin() + cell.count);
+      return;
+    }
+    const size_t before = out.size();
+    model.encode(piece, scratch, out);
+    const size_t count = out.size() - before;
+    if (count > cell.ids.size()) return;
+    cell.key = key;
+    cell.length = static_cast<uint8_t>(piece.size());
+    cell.count = static_cast<uint8_t>(count);
+    std::copy(out.end() - static_cast<ptrdiff_t>(count), out.end(), cell.ids.begin());
+  }
+
+ private:
+  static constexpr unsigned kBits = 11;
+  static constexpr size_t kCells = size_t{1} << kBits, kWorthwhile = 4096;
+  struct Cell {
+    ShortKey key;
+    std::array<TokenId, 5> ids{};
+    uint8_t length = 0, count = 0;  // a piece has at least one byte
+  };
+  std::vector<Cell> cells_;
+};
+
 class ModelSink final : public PieceSink {
  public:
-  ModelSink(const TokenModel& model, EncodeScratch& scratch, std::vector<TokenId>& out,
-            bool escaped)
-      : model_(model), scratch_(scratch), out_(out), escaped_(escaped) {}
+  ModelSink(const TokenModel& model, size_t text_bytes, std::vector<TokenId>& out, bool escaped)
+      : model_(model), cache_(text_bytes), out_(out), escaped_(escaped) {}
   void piece(const Piece& piece) override {
     if (piece.text.empty()) return;
     if (escaped_) {
       unescape_bytes(piece.text, raw_);
       model_.encode(raw_, scratch_, out_);
     } else {
-      model_.encode(piece.text, scratch_, out_);
+      cache_.encode(piece.text, model_, scratch_, out_);
     }
   }
 
  private:
   const TokenModel& model_;
-  EncodeScratch& scratch_;
+  PieceCache cache_;
+  EncodeScratch scratch_;
   std::vector<TokenId>& out_;
   bool escaped_;
   std::string raw_;
@@ -124,8 +162,7 @@ std::string_view PipelineTokenizer::decode_text(TokenId id) const {
 
 void PipelineTokenizer::encode_text(std::string_view text, bool escaped,
                                     const EncodeOptions& options, std::vector<TokenId>& out) const {
-  EncodeScratch scratch;
-  ModelSink sink(*parts_.model, scratch, out, escaped);
+  ModelSink sink(*parts_.model, text.size(), out, escaped);
   std::vector<TextPart> parts, inner;
   parts_.added.split(text, options.parse_special_tokens, parts);
   NormalizedText normalized;

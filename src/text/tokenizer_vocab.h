@@ -15,37 +15,48 @@ namespace mlxcel::text {
 /// Ids above this are refused when a vocabulary is read: no published one comes near.
 constexpr TokenId kMaxTokenId = (1 << 24) - 1;
 
-/// A fast hash of short byte strings (two multiply-and-fold rounds up to 16 bytes).
-inline uint64_t hash_bytes(std::string_view s) {
-  constexpr uint64_t kA = 0x9E3779B97F4A7C15ULL, kB = 0xC2B2AE3D27D4EB4FULL;
-  const auto load = [](const char* p, size_t n) {
-    uint64_t v = 0;
-    std::memcpy(&v, p, n);
-    return v;
-  };
-  const auto fold = [](uint64_t a, uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  };
+/// A byte string of up to 16 bytes as two words; equal only for equal strings of equal length.
+struct ShortKey {
+  uint64_t a = 0, b = 0;
+};
+inline ShortKey short_key(std::string_view s) {
   const size_t n = s.size();
   const char* p = s.data();
-  uint64_t h = n * kA;
+  const auto load8 = [](const char* at) {
+    uint64_t v = 0;
+    std::memcpy(&v, at, 8);
+    return v;
+  };
+  const auto load4 = [](const char* at) {
+    uint32_t v = 0;
+    std::memcpy(&v, at, 4);
+    return uint64_t{v};
+  };
+  if (n > 8) return {load8(p), load8(p + n - 8)};
+  if (n == 8) return {load8(p), 0};
+  if (n >= 4) return {load4(p) | load4(p + n - 4) << 32, 0};
+  if (n == 0) return {};
+  const auto byte = [&](size_t i) { return uint64_t{static_cast<uint8_t>(p[i])}; };
+  return {byte(0) | byte(n / 2) << 8 | byte(n - 1) << 16, 0};
+}
+inline uint64_t fold(uint64_t a, uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+inline uint64_t hash_key(ShortKey key, size_t length) {
+  return fold(key.a ^ 0xC2B2AE3D27D4EB4FULL, key.b ^ (0x9E3779B97F4A7C15ULL + length));
+}
+/// A fast hash of byte strings: one multiplication up to 16 bytes.
+inline uint64_t hash_bytes(std::string_view s) {
+  if (s.size() <= 16) return hash_key(short_key(s), s.size());
+  uint64_t h = s.size();
   size_t i = 0;
-  for (; n - i > 16; i += 16) h = fold(h ^ load(p + i, 8) ^ kA, load(p + i + 8, 8) ^ kB);
-  const size_t rest = n - i;
-  uint64_t a = 0, b = 0;
-  if (rest >= 8) {
-    a = load(p + i, 8);
-    b = load(p + n - 8, 8);
-  } else if (rest >= 4) {
-    a = load(p + i, 4);
-    b = load(p + n - 4, 4);
-  } else if (rest > 0) {
-    a = static_cast<uint8_t>(p[i]) | uint64_t{static_cast<uint8_t>(p[i + rest / 2])} << 8 |
-        uint64_t{static_cast<uint8_t>(p[n - 1])} << 16;
+  for (; s.size() - i > 16; i += 16) {
+    const ShortKey key = short_key(s.substr(i, 16));
+    h = fold(h ^ key.a, key.b ^ 0x9E3779B97F4A7C15ULL);
   }
-  return fold(a ^ h ^ kB, b ^ kA);
+  return fold(h, hash_bytes(s.substr(i)) | 1);
 }
 
 /// Append-only map of byte strings to ids with all text in one block. Ids may have gaps.
@@ -59,12 +70,15 @@ class Vocab {
   /// The id of `text`, or -1.
   TokenId find(std::string_view text) const {
     if (slots_.empty()) return -1;
-    const uint64_t h = hash_bytes(text);
-    const auto tag = static_cast<uint32_t>(h >> 32);
-    for (size_t at = h & mask_;; at = (at + 1) & mask_) {
+    const uint64_t hash = hash_bytes(text);
+    const uint64_t key = text.size() <= kInline ? short_key(text).a : hash;
+    for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
       const Slot& slot = slots_[at];
       if (slot.id < 0) return -1;
-      if (slot.tag == tag && slot_text(slot) == text) return slot.id;
+      if (slot.key == key && slot.length == text.size() &&
+          (text.size() <= kInline || slot_text(at) == text)) {
+        return slot.id;
+      }
     }
   }
   /// The text of `id`; empty when there is none.
@@ -88,18 +102,22 @@ class Vocab {
     uint64_t offset = 0;
     uint32_t length = kAbsent;
   };
+  // Texts of up to 8 bytes are compared without touching the arena.
+  static constexpr size_t kInline = 8;
   struct Slot {
-    uint32_t tag = 0;
+    uint64_t key = 0;  // the text itself or its hash
     TokenId id = -1;
-    uint64_t offset = 0;
     uint32_t length = 0;
   };
-  std::string_view slot_text(const Slot& s) const { return {arena_.data() + s.offset, s.length}; }
+  std::string_view slot_text(size_t at) const {
+    return {arena_.data() + offsets_[at], slots_[at].length};
+  }
   void grow(size_t slots);
 
   std::string arena_;
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
+  std::vector<uint64_t> offsets_;  // of the slots' texts
   size_t mask_ = 0, used_ = 0;
 };
 
@@ -110,14 +128,6 @@ struct EncodeScratch {
   std::vector<int32_t> previous, following;
   std::vector<uint64_t> heap;
   std::string text;
-
-  /// A direct-mapped memory of words that need merging. Keys point into the caller's text.
-  struct Word {
-    const char* data = nullptr;
-    uint32_t length = 0, begin = 0, count = 0;
-  };
-  std::vector<Word> words;
-  std::vector<TokenId> word_ids;
 };
 
 /// The model of a tokenizer: turns one piece of normalized text into ids.

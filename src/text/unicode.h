@@ -79,6 +79,57 @@ inline bool in(char32_t cp, CategorySet set) {
   return ((set >> static_cast<unsigned>(category(cp))) & 1) != 0;
 }
 
+/// Categories of ASCII, known to the compiler.
+constexpr Category ascii_category(unsigned c) {
+  if (c < 0x20 || c == 0x7F) return Category::Cc;
+  if (c == ' ') return Category::Zs;
+  if (c >= '0' && c <= '9') return Category::Nd;
+  if (c >= 'A' && c <= 'Z') return Category::Lu;
+  if (c >= 'a' && c <= 'z') return Category::Ll;
+  switch (c) {
+    case '$':
+      return Category::Sc;
+    case '+':
+    case '<':
+    case '=':
+    case '>':
+    case '|':
+    case '~':
+      return Category::Sm;
+    case '^':
+    case '`':
+      return Category::Sk;
+    case '(':
+    case '[':
+    case '{':
+      return Category::Ps;
+    case ')':
+    case ']':
+    case '}':
+      return Category::Pe;
+    case '-':
+      return Category::Pd;
+    case '_':
+      return Category::Pc;
+    default:
+      return Category::Po;
+  }
+}
+template <CategorySet Set>
+constexpr std::array<bool, 128> ascii_members() {
+  std::array<bool, 128> out{};
+  for (unsigned c = 0; c < 128; ++c) {
+    out[c] = ((Set >> static_cast<unsigned>(ascii_category(c))) & 1) != 0;
+  }
+  return out;
+}
+/// in() for a set known to the compiler.
+template <CategorySet Set>
+inline bool in(char32_t c) {
+  static constexpr std::array<bool, 128> kAscii = ascii_members<Set>();
+  return c < 128 ? kAscii[c] : in(c, Set);
+}
+
 /// The White_Space property, unchanged since Unicode 6.3.
 constexpr bool is_space(char32_t c) {
   return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||

@@ -43,13 +43,12 @@ double Unigram::score_of(TokenId id, size_t bytes) const {
   const auto at = static_cast<size_t>(id);
   if (at < options_.types.size() && options_.types[at] == PieceType::UserDefined) {
     if (options_.flavor == UnigramOptions::Flavor::LlamaCpp) return 0;
-    return static_cast<float>(static_cast<float>(bytes) * static_cast<float>(max_score_) - 0.1);
+    return static_cast<float>(bytes) * static_cast<float>(max_score_) - 0.1;
   }
   return scores_[at];
 }
 
 void Unigram::relax(Node& node, double score, size_t begin, TokenId id) const {
-  if (options_.flavor == UnigramOptions::Flavor::SentencePiece) score = static_cast<float>(score);
   if (node.begin >= 0 && !(score > node.score)) return;
   node = {score, static_cast<int64_t>(begin), id};
 }
@@ -74,15 +73,18 @@ void Unigram::add_matches(std::string_view piece, size_t begin, std::vector<Node
     throw Error(Code::InvalidArgument,
                 "the text has an unknown character, but the vocabulary has no unknown token");
   }
-  double score = here + (min_score_ - kUnknownPenalty);
-  if (options_.flavor == UnigramOptions::Flavor::SentencePiece) {
-    score = static_cast<float>(here) +
-            (static_cast<float>(min_score_) - static_cast<float>(kUnknownPenalty));
-  }
+  const double score = here + (min_score_ - kUnknownPenalty);
   relax(best[behind], score, begin, options_.unk);
 }
 
 void Unigram::add_unknown(std::string_view text, std::vector<TokenId>& out) const {
+  // Text that spells an entry is that entry, such as the unknown token's own name.
+  const TokenId spelled =
+      options_.flavor == UnigramOptions::Flavor::HuggingFace ? vocab_->find(text) : -1;
+  if (spelled >= 0) {
+    out.push_back(spelled);
+    return;
+  }
   if (options_.byte_fallback && std::all_of(text.begin(), text.end(), [&](char c) {
         return bytes_[static_cast<uint8_t>(c)] >= 0;
       })) {

@@ -25,8 +25,8 @@ enum class PieceType : uint8_t {
 struct UnigramOptions {
   TokenId unk = -1;
   bool byte_fallback = false;  // unknown characters as <0xNN>
-  // How sums are rounded and what a user-defined entry is worth: Hugging Face (double),
-  // SentencePiece (float; the best score for every byte), llama.cpp (double; nothing).
+  // What a user-defined entry is worth: nothing special (Hugging Face), the best score for every
+  // byte (SentencePiece), or 0 (llama.cpp, which also uses unused entries).
   enum class Flavor : uint8_t { HuggingFace, SentencePiece, LlamaCpp } flavor = Flavor::HuggingFace;
   std::vector<PieceType> types;  // SentencePiece's kinds of entries by id; empty: all normal
 };
