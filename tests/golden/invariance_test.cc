@@ -104,7 +104,7 @@ class Invariance : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Invariance, ChunksDoNotChangeABit) {
   const auto whole = chunked(*model_, sequences_[0], sequences_[0].size());
-  for (const size_t chunk : {1, 17, 64}) {
+  for (const size_t chunk : {size_t{1}, size_t{17}, size_t{64}}) {
     EXPECT_TRUE(chunked(*model_, sequences_[0], chunk) == whole) << "chunks of " << chunk;
   }
 }
