@@ -246,8 +246,18 @@ class BraceFormat {
 
   Value look_up(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
-    const std::string_view first = name.substr(0, end);
-    Value value = first_value(first);
+    // Only a bare number or nothing at all takes part in the numbering of fields.
+    const bool digits = name.find_first_not_of("0123456789") == std::string_view::npos;
+    if (manual_ && name.empty()) {
+      fail(Fault::Value,
+           "cannot switch from manual field specification to automatic field numbering");
+    }
+    if (next_ > 0 && digits && !name.empty()) {
+      fail(Fault::Value,
+           "cannot switch from automatic field numbering to manual field specification");
+    }
+    manual_ |= digits && !name.empty();
+    Value value = name.empty() ? positional(next_++) : first_value(name.substr(0, end));
     std::string_view rest = name.substr(end);
     while (!rest.empty()) {
       runtime_.heap().step();
@@ -267,30 +277,18 @@ class BraceFormat {
     return value;
   }
 
-  Value first_value(std::string_view name) {
-    int64_t index = 0;
-    const bool automatic = name.empty();
-    if (automatic || name.find_first_not_of("0123456789") == std::string_view::npos) {
-      if (manual_ && automatic) {
-        fail(Fault::Value,
-             "cannot switch from manual field specification to automatic field numbering");
-      }
-      if (next_ > 0 && !automatic) {
-        fail(Fault::Value,
-             "cannot switch from automatic field numbering to manual field specification");
-      }
-      manual_ = !automatic;
-      if (automatic) {
-        index = next_++;
-      } else {
-        parse_python_int(name, 10, index);
-      }
-      if (index < 0 || static_cast<size_t>(index) >= args_.positional.size()) {
-        fail(Fault::Lookup, "Replacement index " + std::to_string(index) +
-                                " out of range for positional args tuple");
-      }
-      return args_.positional[static_cast<size_t>(index)];
+  Value positional(int64_t index) const {
+    if (index < 0 || static_cast<size_t>(index) >= args_.positional.size()) {
+      fail(Fault::Lookup, "Replacement index " + std::to_string(index) +
+                              " out of range for positional args tuple");
     }
+    return args_.positional[static_cast<size_t>(index)];
+  }
+
+  Value first_value(std::string_view name) const {
+    int64_t index = 0;
+    const bool digits = name.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!name.empty() && digits && parse_python_int(name, 10, index)) return positional(index);
     for (const auto& [key, value] : args_.keyword) {
       if (key == name) return value;
     }

@@ -76,7 +76,9 @@ Value filter_urlize(Runtime& runtime, const Value& subject, Args& args);
 Value filter_wordwrap(Runtime& runtime, const Value& subject, Args& args);
 Value filter_pprint(Runtime& runtime, const Value& subject, Args& args);
 /// `'%s' % values`: Python's printf-style formatting; `values` is a tuple, a dict or one value.
-std::string percent_format(Runtime& runtime, std::string_view format, const Value& values);
+/// With `escaped`, as for a Markup format, texts that are not Markup are escaped.
+std::string percent_format(Runtime& runtime, std::string_view format, const Value& values,
+                           bool escaped = false);
 /// str.format(): replacement fields with conversions and format specifications.
 std::string brace_format(Runtime& runtime, std::string_view format, const Args& args);
 /// format(value, spec).

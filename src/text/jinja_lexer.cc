@@ -141,7 +141,8 @@ class Lexer {
       line_starting_ = source_[pos_ - 1] == '\n';
       return;
     }
-    error("Missing end of raw directive");
+    // Jinja lets a template end right after the tag.
+    if (pos_ < source_.size()) error("Missing end of raw directive");
   }
 
   void comment() {

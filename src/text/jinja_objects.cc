@@ -44,7 +44,7 @@ const Value* Namespace::find(std::string_view name) const {
 
 std::string Namespace::repr(Runtime& runtime) const {
   TextBuilder out(runtime);
-  out.append("<TemplateNamespace {");
+  out.append("<Namespace {");
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (i > 0) out.append(", ");
     out.append(repr_string(entries_[i].first));

@@ -156,7 +156,7 @@ bool apply_order(std::string_view op, const T& a, const T& b) {
 
 Value binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b) {
   if (op == "%" && a.is_string()) {
-    std::string text = percent_format(runtime, a.text(), b);
+    std::string text = percent_format(runtime, a.text(), b, a.is_markup());
     return make_string(&runtime.heap(), std::move(text), a.is_markup());
   }
   if (a.is_undefined()) fail_undefined(a);

@@ -13,8 +13,8 @@ namespace {
 
 class PercentFormat {
  public:
-  PercentFormat(Runtime& runtime, std::string_view format, const Value& values)
-      : runtime_(runtime), format_(format), values_(values), out_(runtime) {}
+  PercentFormat(Runtime& runtime, std::string_view format, const Value& values, bool escaped)
+      : runtime_(runtime), format_(format), values_(values), out_(runtime), escaped_(escaped) {}
 
   std::string run() {
     while (at_ < format_.size()) {
@@ -119,6 +119,7 @@ class PercentFormat {
       case 'r':
       case 'a': {
         std::string text = kind == 's' ? to_str(runtime_, value) : to_repr(runtime_, value);
+        if (escaped_ && !(kind == 's' && value.is_markup())) text = escape_html(text);
         if (precision_ >= 0)
           text = text.substr(0, byte_offset(text, static_cast<size_t>(precision_)));
         return pad("", text, false);
@@ -212,6 +213,7 @@ class PercentFormat {
   std::string_view format_;
   const Value& values_;
   TextBuilder out_;
+  bool escaped_;
   size_t at_ = 0, next_ = 0;
   Value keyed_;
   bool has_key_ = false, left_ = false, zero_ = false, alternate_ = false;
@@ -221,8 +223,9 @@ class PercentFormat {
 
 }  // namespace
 
-std::string percent_format(Runtime& runtime, std::string_view format, const Value& values) {
-  return PercentFormat(runtime, format, values).run();
+std::string percent_format(Runtime& runtime, std::string_view format, const Value& values,
+                           bool escaped) {
+  return PercentFormat(runtime, format, values, escaped).run();
 }
 
 }  // namespace mlxcel::text::jinja

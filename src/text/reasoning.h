@@ -12,15 +12,23 @@ struct ReasoningDelta {
   std::string reasoning, content;
 };
 
+/// Cutting the text elsewhere never changes what all deltas together say. White space next to a
+/// marker belongs to the marker and is dropped.
 class ReasoningParser {
  public:
   virtual ~ReasoningParser() = default;
   virtual ReasoningDelta push(std::string_view text) = 0;
+  /// What was held back because it could have become a marker.
   virtual ReasoningDelta finish() = 0;
+  /// True when the markers are special tokens, which must then be part of the text pushed here.
+  virtual bool needs_special_text() const { return false; }
 };
 
 /// Chosen by a probe on the template's source and on whether the rendered prompt ends inside an
-/// open block.
+/// open block. Knows <think>, <thought>, <seed:think>, [THINK], Cohere's <|START_THINKING|>, Kimi's
+/// triangles, Apriel's "Here are my reasoning steps:", Gemma 4's <|channel> and gpt-oss' harmony
+/// channels. In harmony text, messages to a tool stay in the content with their markup, for the
+/// parser of tool calls.
 std::unique_ptr<ReasoningParser> make_reasoning_parser(std::string_view template_source,
                                                        std::string_view rendered_prompt);
 

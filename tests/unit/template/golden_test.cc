@@ -51,12 +51,12 @@ TEST_F(Goldens, EveryFeatureOfTheLanguage) {
   for (const Json& item : file.find("cases")->as_array()) {
     const std::string& source = item.find("template")->as_string();
     const std::string problem =
-        difference(source, *item.find("context"), file.find("now")->as_int(), item);
+        difference(source, *file.find("context"), file.find("now")->as_int(), item);
     ++compared;
     if (!problem.empty() && ++failed <= 200) ADD_FAILURE() << source << "\n" << problem;
   }
   EXPECT_EQ(failed, 0) << "of " << compared;
-  EXPECT_GE(compared, 0);
+  EXPECT_GT(compared, 1000);
 }
 
 }  // namespace
