@@ -58,8 +58,10 @@ class Heap {
     if ((steps_ -= count) < 0) [[unlikely]]
       out_of_steps();
   }
-  /// Counts the work of touching `bytes` bytes.
+  /// Counts the work of looking at each of `bytes` bytes.
   void touch(size_t bytes) { step(static_cast<int64_t>(bytes / 256) + 1); }
+  /// Counts the work of copying `bytes` bytes as they are.
+  void copied(size_t bytes) { step(static_cast<int64_t>(bytes / 4096) + 1); }
   /// Counts memory that is about to be allocated; throws Limit when there would be too much.
   void charge(size_t bytes);
   void release(size_t bytes) noexcept { bytes_ += static_cast<int64_t>(bytes); }

@@ -115,12 +115,19 @@ Value float_binary(std::string_view op, double a, double b) {
 
 Value concat_text(Runtime& runtime, const Value& a, const Value& b) {
   const bool markup = a.is_markup() || b.is_markup();
-  TextBuilder out(runtime);
+  const size_t room = (a.text().size() + b.text().size()) * (markup ? 5 : 1);
+  runtime.heap().check_string(room);
+  const Charge charge(&runtime.heap(), room);
+  std::string out;
+  out.reserve(room);
   for (const Value* part : {&a, &b}) {
-    out.append(markup && !part->is_markup() ? escape_html(part->text())
-                                            : std::string(part->text()));
+    if (markup && !part->is_markup()) {
+      out += escape_html(part->text());
+    } else {
+      out += part->text();
+    }
   }
-  return make_string(&runtime.heap(), out.take(), markup);
+  return make_string(&runtime.heap(), std::move(out), markup);
 }
 
 Value concat_lists(Runtime& runtime, const Value& a, const Value& b) {

@@ -37,7 +37,7 @@ void TextBuilder::append(std::string_view text) {
     const size_t more = std::max<size_t>(size - charged_, std::max<size_t>(charged_, 64));
     charge_.add(more);
     charged_ += more;
-    runtime_.heap().touch(more);
+    runtime_.heap().copied(more);
   }
   text_.append(text);
 }

@@ -156,7 +156,7 @@ const Value* DictObject::find(std::string_view key) const {
 Value make_string(Heap* heap, std::string text, bool markup) {
   if (heap != nullptr) {
     heap->check_string(text.size());
-    heap->touch(text.size());
+    heap->copied(text.size());
   }
   return {Type::String, std::make_shared<StringObject>(heap, std::move(text), markup)};
 }

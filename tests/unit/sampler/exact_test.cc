@@ -96,7 +96,7 @@ TEST(Exact, EveryFilterLeavesATokenAndHonoursMinKeep) {
     if (filter == 1) params.min_p = 1.0F;
     if (filter == 2) params.typical_p = 1e-6F;
     if (filter == 3) params.top_n_sigma = 1e-6F;
-    if (filter == 4) params.p_less = true, params.temperature = 0.01F;
+    if (filter == 4) params.p_less = true, params.temperature = 0.1F;
     if (filter == 5) params.top_k = 2, params.top_p = 0.0F;
     EXPECT_EQ(survivors({0, 1, 2, 3, 4}, params).size(), 1U) << filter;
     params.min_keep = 3;
