@@ -35,7 +35,7 @@ run_tests() {
 
 step "packages" scripts/install_deps.sh || { echo "0 passed, 1 failed"; exit 1; }
 # Tests on the demo model skip when it cannot be fetched.
-if model=$(python3 scripts/fetch_demo_model.py --gguf); then export MLXCEL_DEMO_GGUF="$model"; fi
+if model=$(python3 scripts/fetch_demo_model.py --gguf); then export MLXCEL_DEMO_MODEL="$model"; fi
 step "rules of the tree" scripts/check.sh
 step "release build" scripts/build.sh release && run_tests "tests" release
 if [[ -z "${QUICK:-}" ]]; then

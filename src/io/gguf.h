@@ -99,7 +99,7 @@ class GgufFile {
 /// projections: inside each of that many equal blocks of rows, row 2j + s of the file is row
 /// s * half + j of the matrix. Throws Unsupported for integer types, Corrupt for rows that the
 /// heads do not divide.
-std::shared_ptr<const MatrixSource> gguf_matrix(std::shared_ptr<const GgufFile> file,
+std::shared_ptr<const MatrixSource> gguf_matrix(const std::shared_ptr<const GgufFile>& file,
                                                 const GgufTensor& tensor,
                                                 int64_t permute_heads = 0);
 

@@ -5,7 +5,7 @@
 
 namespace mlxcel::io {
 
-std::shared_ptr<const MatrixSource> gguf_matrix(std::shared_ptr<const GgufFile> file,
+std::shared_ptr<const MatrixSource> gguf_matrix(const std::shared_ptr<const GgufFile>& file,
                                                 const GgufTensor& tensor, int64_t permute_heads) {
   MatrixInfo info{.name = tensor.name, .rows = 1, .cols = 1};
   if (!tensor.dims.empty()) info.cols = tensor.dims.back();

@@ -139,7 +139,7 @@ std::optional<std::string> find_in_hf_cache(const std::string& repo_id,
                                             const std::string& revision) {
   if (!is_repo_id(repo_id)) return std::nullopt;
   if (!revision.empty()) check_revision(revision);
-  const std::string dir = hf_snapshot(repo_id, revision);
+  std::string dir = hf_snapshot(repo_id, revision);
   if (dir.empty() || !is_complete_snapshot(dir)) return std::nullopt;
   return dir;
 }

@@ -175,6 +175,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     offsets_.reset();
   }
 
+  // finish_tensor() refuses a tensor that lacks one of the three before it reads any of them.
+  // NOLINTBEGIN(bugprone-unchecked-optional-access)
   DType dtype() const {
     for (const auto& [tag, value] : kTypes) {
       if (tag == *dtype_) return value;
@@ -235,6 +237,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     }
     return product;
   }
+  // NOLINTEND(bugprone-unchecked-optional-access)
 
   Error corrupt(const std::string& what) const {
     return {Code::Corrupt, fmt::format("{}: tensor {}: {}", source_, quote(name_), what)};

@@ -13,7 +13,8 @@
 
 namespace mlxcel::models {
 
-#define FAMILY(file, symbol) extern const Family symbol;
+#define FAMILY(file, symbol) \
+  extern const Family symbol;  // NOLINT(bugprone-macro-parentheses): a declaration
 #include "models/families.def"
 #undef FAMILY
 
