@@ -414,10 +414,6 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments) 
             .out = {},
             .err = root.help()};
   } catch (const CLI::CallForHelp&) {
-    for (const Slot& slot : slots) {
-      if (slot.app->parsed())
-        return {.command = {}, .exit_code = 0, .out = slot.app->help(), .err = {}};
-    }
     return {.command = {}, .exit_code = 0, .out = root.help(), .err = {}};
   } catch (const CLI::ParseError& e) {
     return usage_error(e.what());
