@@ -105,11 +105,12 @@ engine::Request Session::request(const PreparedPrompt& prompt,
 TurnResult Session::turn(engine::Request request, const PreparedPrompt& prompt) {
   TurnOptions options;
   options.show_reasoning = arguments_.show_reasoning;
-  options.template_source = model_.chat.template_source;
-  options.rendered_prompt = prompt.rendered.text;
-  options.raw = prompt.raw;
+  if (!prompt.raw && has_template()) {
+    options.parser = text::make_reasoning_parser(model_.chat.template_source, prompt.rendered.text);
+  }
+  if (options.parser && options.parser->needs_special_text()) request.skip_special_text = false;
   options.prepare_seconds = prompt.seconds;
-  return run_turn(*engine_, std::move(request), options);
+  return run_turn(*engine_, std::move(request), std::move(options));
 }
 
 engine::SamplingParams Session::chat_sampling() const {

@@ -13,7 +13,6 @@
 #include "apps/interrupt.h"
 #include "base/env.h"
 #include "base/error.h"
-#include "text/reasoning.h"
 
 namespace mlxcel::apps {
 namespace {
@@ -55,22 +54,18 @@ class EventQueue final : public engine::EventSink {
 /// Prints the two channels of an answer: content as it is, reasoning dimmed where it is shown.
 class AnswerPrinter {
  public:
-  explicit AnswerPrinter(const TurnOptions& options)
-      : show_reasoning_(options.show_reasoning), styled_(::isatty(STDOUT_FILENO) == 1) {
-    if (!options.raw && !options.template_source.empty()) {
-      parser_ = text::make_reasoning_parser(options.template_source, options.rendered_prompt);
-    }
-  }
+  AnswerPrinter(bool show_reasoning, text::ReasoningParser* parser)
+      : show_reasoning_(show_reasoning), styled_(::isatty(STDOUT_FILENO) == 1), parser_(parser) {}
   void push(const std::string& text) {
     if (text.empty()) return;
-    if (parser_) {
+    if (parser_ != nullptr) {
       print(parser_->push(text));
     } else {
       print({.reasoning = {}, .content = text});
     }
   }
   void finish() {
-    if (parser_) print(parser_->finish());
+    if (parser_ != nullptr) print(parser_->finish());
     style(false);
     std::fflush(stdout);
   }
@@ -104,7 +99,7 @@ class AnswerPrinter {
 
   bool show_reasoning_, styled_;
   bool dim_ = false, reasoning_open_ = false, saw_reasoning_ = false;
-  std::unique_ptr<text::ReasoningParser> parser_;
+  text::ReasoningParser* parser_;  // may be null
   std::string content_;
 };
 
@@ -124,11 +119,11 @@ void print_ttft(const TurnResult& result, const TurnOptions& options) {
 
 }  // namespace
 
-TurnResult run_turn(engine::Engine& engine, engine::Request request, const TurnOptions& options) {
+TurnResult run_turn(engine::Engine& engine, engine::Request request, TurnOptions options) {
   const bool show_ids = env::get_bool("MLXCEL_PRINT_TOKEN_IDS").value_or(false);
   if (show_ids) print_ids("prompt", request.prompt);
   const auto events = std::make_shared<EventQueue>();
-  AnswerPrinter printer(options);
+  AnswerPrinter printer(options.show_reasoning, options.parser.get());
   TurnResult result;
   const auto start = Clock::now();
   const Result<engine::RequestId> id = engine.submit(std::move(request), events);

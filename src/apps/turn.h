@@ -1,13 +1,14 @@
 // One request through the engine, printed while it is generated.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/command_line.h"
 #include "apps/load_model.h"
 #include "engine/engine.h"
+#include "text/reasoning.h"
 
 namespace mlxcel::apps {
 
@@ -22,15 +23,13 @@ struct TurnResult {
 
 struct TurnOptions {
   bool show_reasoning = false;
-  std::string template_source;  // for the choice of the reasoning parser; empty = all is content
-  std::string rendered_prompt;
-  bool raw = false;            // no reasoning split at all
+  std::unique_ptr<text::ReasoningParser> parser;  // null: everything is content
   double prepare_seconds = 0;  // spent on rendering and tokenizing, for the [TTFT] line
 };
 
 /// Submits and prints to stdout until the end. Ctrl-C (an InterruptScope must be alive) cancels the
 /// request. Throws what the engine refuses or ends with.
-TurnResult run_turn(engine::Engine& engine, engine::Request request, const TurnOptions& options);
+TurnResult run_turn(engine::Engine& engine, engine::Request request, TurnOptions options);
 
 /// "[Generated N tokens in S.SSs = R.RR tok/s]".
 std::string summary_line(const TurnResult& result);
