@@ -172,10 +172,7 @@ Tensor Weights::take_f32(std::string_view leaf, const Shape& expected) const {
   const auto it = root_->tensors.find(full(leaf));
   const bool coded = it != root_->tensors.end() &&
                      (it->second.blocks != nullptr || (leaf == "weight" && has("scales")));
-  if (!coded) {
-    const Tensor t = take(leaf, expected);
-    return t.dtype() == DType::F32 ? t : t.to_f32();
-  }
+  if (!coded) return take(leaf, expected).to_f32();
   const int64_t cols = expected.rank() > 0 ? expected[-1] : 1;
   const int64_t rows = cols > 0 ? expected.numel() / cols : 0;
   const auto source = leaf == "weight" ? take_matrix(rows, cols) : matrix(leaf, rows, cols);

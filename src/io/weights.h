@@ -38,7 +38,8 @@ class Weights {
   /// all of them; a wrong shape throws Corrupt with both shapes. Block-quantized tensors throw
   /// Unsupported.
   Tensor take(std::string_view leaf, const Shape& expected) const;
-  /// The same converted to f32, quantized storage included.
+  /// The same as a copy in f32, quantized storage included. For the small tensors that every step
+  /// reads: a mapped one would keep whole runs of file pages resident around it.
   Tensor take_f32(std::string_view leaf, const Shape& expected) const;
   /// The matrix "weight" with its quantization companions (MLX "scales"/"biases", GGUF blocks),
   /// [rows, cols] logical; leading dimensions beyond two count as rows. A missing one is recorded

@@ -221,7 +221,7 @@ Place place_of(std::span<const MatrixSource* const> sources, int64_t row) {
   return p;
 }
 
-// Drops mapped pages behind a reader, a few megabytes at a time: a call per tile would drop less
+// Drops mapped pages behind a reader, a megabyte at a time: a call per tile would drop less
 // than the kernel maps around each fault.
 class ReleaseBehind {
  public:
@@ -240,7 +240,7 @@ class ReleaseBehind {
   }
 
  private:
-  static constexpr int64_t kPendingBytes = int64_t{4} << 20;
+  static constexpr int64_t kPendingBytes = int64_t{1} << 20;
   const MatrixSource* source_ = nullptr;  // one of the sources being packed
   int64_t begin_ = 0, end_ = 0;
 };
