@@ -161,11 +161,7 @@ Result<Tensor> Engine::score(std::vector<TokenId> tokens, int32_t chunk_tokens) 
 
 int32_t Engine::context_tokens() const { return impl_->core.resolved().context_tokens; }
 
-Json Engine::stats() const {
-  Json prefix;
-  impl_->on_engine_thread([&] { prefix = impl_->core.prefix_stats(); });
-  return impl_->core.stats().json(std::move(prefix));
-}
+Json Engine::stats() const { return impl_->core.stats().json(); }
 
 void Engine::reset_prefix_cache() {
   impl_->on_engine_thread([&] { impl_->core.reset_prefix_cache(); });

@@ -78,6 +78,7 @@ void EngineCore::tick() {
   if (stopping_) return;
   if (failed_) return take_in(true);
   expire_rows(Clock::now());
+  if (prefix_) prefix_->expire(Clock::now());
   const bool scored = score_step();
   const auto begin = Clock::now();
   Action action = next_action(scheduler_state(), resolved_.policy);
@@ -88,9 +89,9 @@ void EngineCore::tick() {
   std::vector<PlannedRow> rows;
   if (action != Action::Idle) rows = plan(action);
   if (!rows.empty()) return run_step(action, rows, begin);
+  update_gauges();
   deliver(false);
   sweep_ended();
-  if (prefix_) prefix_->expire(Clock::now());
   update_gauges();
   const bool nothing_to_do = rows_.empty() && queue_.size() == 0 && scores_.empty();
   if (nothing_to_do && !scored) take_in(true);
@@ -212,10 +213,10 @@ void EngineCore::run_step(Action action, const std::vector<PlannedRow>& rows,
   } catch (const Error& e) {
     step_failed(rows, e);
   }
+  update_gauges();  // before any final event of this step: its client may look at once
   deliver(true);
   sweep_ended();
   record_step(action, rows, forward_ms, begin);
-  update_gauges();
 }
 
 // Waits for the forward; a row whose time is up meanwhile gets its error without waiting longer.
@@ -273,6 +274,7 @@ void EngineCore::settle(const std::vector<PlannedRow>& rows, const StepOutput& o
 
 void EngineCore::step_failed(const std::vector<PlannedRow>& rows, const Error& error) {
   log::error("a step of {} rows failed: {}", rows.size(), error.what());
+  runner_.abandon();
   for (const PlannedRow& r : rows) {
     if (r.sequence->cache.open) runner_.cache().commit(r.sequence->cache, 0);
     r.sequence->spoilt = true;
@@ -292,7 +294,7 @@ void EngineCore::give_up(const Error& error) {
   runner_.abandon();
   failed_ = true;
   inbox_.refuse(error);
-  deliveries_.clear();
+  deliver(false);
   while (const SequencePtr s = queue_.pop()) {
     if (!s->ended) fail(*s, error);
   }
@@ -388,7 +390,11 @@ void EngineCore::update_gauges() {
   }
   g.free_state_rows = kv.free_state_rows();
   g.failed = failed_;
-  stats_.update([&](EngineStats& st) { st.gauges = g; });
+  const PrefixStats prefix = prefix_ ? prefix_->stats() : PrefixStats{};
+  stats_.update([&](EngineStats& st) {
+    st.gauges = g;
+    st.prefix = prefix;
+  });
 }
 
 void EngineCore::reset_prefix_cache() {
@@ -396,8 +402,6 @@ void EngineCore::reset_prefix_cache() {
   admission_blocked_ = false;
   update_gauges();
 }
-
-Json EngineCore::prefix_stats() const { return prefix_ ? prefix_->stats() : Json(); }
 
 // Every block is free, held by a sequence or held by the prefix cache, and the counts add up.
 void EngineCore::check() const {

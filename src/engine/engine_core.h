@@ -40,6 +40,7 @@ class EngineCore {
 
   Inbox& inbox() { return inbox_; }
   EngineStats& stats() { return stats_; }
+  const EngineStats& stats() const { return stats_; }
   const ResolvedOptions& resolved() const { return resolved_; }
 
   /// The engine thread: returns after Inbox::stop().
@@ -50,7 +51,6 @@ class EngineCore {
                    std::promise<Result<Tensor>> promise);
   void reset_prefix_cache();
   void check() const;
-  Json prefix_stats() const;
 
  private:
   struct PlannedRow {

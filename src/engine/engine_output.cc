@@ -97,8 +97,12 @@ void EngineCore::deliver(bool only_urgent) {
         resolved_.force_sync || (recurrent && !d.sequence->request.stop_strings.empty());
     if (only_urgent && !urgent) {
       later.push_back(std::move(d));
-    } else {
+      continue;
+    }
+    try {
       deliver_one(d);
+    } catch (const std::exception& e) {  // its text could not be made: this row's error alone
+      if (!d.sequence->ended) fail(*d.sequence, Error(Code::Internal, e.what()));
     }
   }
   deliveries_ = std::move(later);

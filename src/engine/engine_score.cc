@@ -59,6 +59,7 @@ bool EngineCore::score_step() {
                                                        static_cast<std::ptrdiff_t>(begin * vocab));
     if (job.cache.num_tokens == total) finish_score(job.logits);
   } catch (const Error& e) {
+    runner_.abandon();
     finish_score(e);
   }
   return true;

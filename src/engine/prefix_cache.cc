@@ -365,26 +365,15 @@ void PrefixCache::for_each_block(const std::function<void(int32_t, BlockId)>& fn
   }
 }
 
-Json PrefixCache::stats() const {
-  return Json::object({{"lookups", counts_.lookups},
-                       {"hits", counts_.hits},
-                       {"partial_block_hits", counts_.partial_block_hits},
-                       {"tokens_looked_up", counts_.tokens_looked_up},
-                       {"tokens_reused", counts_.tokens_reused},
-                       {"donations", counts_.donations},
-                       {"total_blocks_stored", counts_.blocks_stored},
-                       {"blocks_evicted", counts_.blocks_evicted},
-                       {"blocks_expired", counts_.expired},
-                       {"rejected", counts_.rejected},
-                       {"unique_block_hashes", num_blocks()},
-                       {"apc_active_entries", num_leaves_},
-                       {"bytes", bytes_},
-                       {"capacity_bytes", options_.max_bytes},
-                       {"snapshots", static_cast<int64_t>(recent_states_.size())},
-                       {"snapshot_bytes", state_bytes_},
-                       {"snapshot_hits", counts_.snapshot_hits},
-                       {"snapshot_misses", counts_.snapshot_misses},
-                       {"snapshot_tokens_reused", counts_.snapshot_tokens_reused}});
+PrefixStats PrefixCache::stats() const {
+  PrefixStats s = counts_;
+  s.blocks = num_blocks();
+  s.entries = num_leaves_;
+  s.bytes = bytes_;
+  s.capacity_bytes = options_.max_bytes;
+  s.snapshots = static_cast<int64_t>(recent_states_.size());
+  s.snapshot_bytes = state_bytes_;
+  return s;
 }
 
 }  // namespace mlxcel::engine

@@ -15,9 +15,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/json.h"
 #include "base/sha256.h"
 #include "engine/kv_cache.h"
+#include "engine/stats.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::engine {
@@ -69,7 +69,7 @@ class PrefixCache {
 
   int64_t bytes() const { return bytes_; }
   int64_t num_blocks() const { return static_cast<int64_t>(nodes_.size()); }
-  Json stats() const;
+  PrefixStats stats() const;
   /// Calls fn(group, block) for every block held.
   void for_each_block(const std::function<void(int32_t, BlockId)>& fn) const;
 
@@ -106,11 +106,7 @@ class PrefixCache {
   int32_t num_leaves_ = 0;
   bool warned_too_big_ = false;
 
-  struct {
-    int64_t lookups = 0, hits = 0, partial_block_hits = 0, tokens_reused = 0, tokens_looked_up = 0;
-    int64_t donations = 0, blocks_stored = 0, blocks_evicted = 0, expired = 0, rejected = 0;
-    int64_t snapshot_hits = 0, snapshot_misses = 0, snapshot_tokens_reused = 0;
-  } counts_;
+  PrefixStats counts_;
 };
 
 }  // namespace mlxcel::engine

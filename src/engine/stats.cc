@@ -40,7 +40,29 @@ EngineStats::EngineStats()
       batch_tokens(1, 5),
       step_host_us(1, 6) {}
 
-Json EngineStats::json(Json prefix) const {
+Json PrefixStats::json() const {
+  return Json::object({{"lookups", lookups},
+                       {"hits", hits},
+                       {"partial_block_hits", partial_block_hits},
+                       {"tokens_looked_up", tokens_looked_up},
+                       {"tokens_reused", tokens_reused},
+                       {"donations", donations},
+                       {"total_blocks_stored", blocks_stored},
+                       {"blocks_evicted", blocks_evicted},
+                       {"blocks_expired", expired},
+                       {"rejected", rejected},
+                       {"unique_block_hashes", blocks},
+                       {"apc_active_entries", entries},
+                       {"bytes", bytes},
+                       {"capacity_bytes", capacity_bytes},
+                       {"snapshots", snapshots},
+                       {"snapshot_bytes", snapshot_bytes},
+                       {"snapshot_hits", snapshot_hits},
+                       {"snapshot_misses", snapshot_misses},
+                       {"snapshot_tokens_reused", snapshot_tokens_reused}});
+}
+
+Json EngineStats::json() const {
   const std::lock_guard lock(mutex_);
   const Counters& c = counters;
   const Gauges& g = gauges;
@@ -89,7 +111,7 @@ Json EngineStats::json(Json prefix) const {
                        {"batch_rows", batch_rows.json()},
                        {"batch_tokens", batch_tokens.json()},
                        {"step_host_us", step_host_us.json()},
-                       {"prefix_cache", std::move(prefix)}});
+                       {"prefix_cache", prefix.json()}});
 }
 
 }  // namespace mlxcel::engine

@@ -47,6 +47,16 @@ struct Counters {
   double forward_ms = 0, host_ms = 0;
 };
 
+/// Of the prefix cache; all zero when it is switched off.
+struct PrefixStats {
+  int64_t lookups = 0, hits = 0, partial_block_hits = 0, tokens_reused = 0, tokens_looked_up = 0;
+  int64_t donations = 0, blocks_stored = 0, blocks_evicted = 0, expired = 0, rejected = 0;
+  int64_t snapshot_hits = 0, snapshot_misses = 0, snapshot_tokens_reused = 0;
+  // Held now.
+  int64_t blocks = 0, entries = 0, bytes = 0, capacity_bytes = 0, snapshots = 0, snapshot_bytes = 0;
+  Json json() const;
+};
+
 class EngineStats {
  public:
   EngineStats();
@@ -56,11 +66,12 @@ class EngineStats {
     const std::lock_guard lock(mutex_);
     fn(*this);
   }
-  /// Everything as one object; `prefix` is put under "prefix_cache".
-  Json json(Json prefix) const;
+  /// Everything as one object.
+  Json json() const;
 
   Counters counters;
   Gauges gauges;
+  PrefixStats prefix;
   Histogram queue_ms, ttft_ms, itl_ms, batch_rows, batch_tokens, step_host_us;
 
  private:
