@@ -2,7 +2,7 @@
 // against a cold prompt, the rhythm of a stream beside a long prefill, and the host time of a step.
 // Ratios come from one run, so that they hold on a busy machine.
 //
-//   MLXCEL_BENCH_MODEL=<checkpoint> engine_bench
+//   MLXCEL_BENCH_MODEL=<checkpoint> engine_bench [host|throughput|turn|rhythm]
 //
 // Without a model only the host time is measured. Prints one markdown row a measurement.
 #include <fmt/core.h>
@@ -239,29 +239,31 @@ void rhythm(const std::shared_ptr<const nn::CausalLm>& model) {
       fmt::format("<= {:.0f} + {:.0f} ms", piece_ms, step_ms), gaps.back() <= limit);
 }
 
-int run() {
+// `only` names one measurement; empty runs all.
+int run(std::string_view only) {
+  const auto wanted = [&](std::string_view name) { return only.empty() || only == name; };
   backend::register_all();
   fmt::print("kernels: {}\n\n| measurement | value | target | |\n|---|---|---|---|\n",
              ops::cpu_isa());
-  host_time();
+  if (wanted("host")) host_time();
   const auto path = env::get("MLXCEL_BENCH_MODEL");
   if (!path) {
     fmt::print("\nset MLXCEL_BENCH_MODEL to a checkpoint for the other measurements\n");
     return 0;
   }
   const std::shared_ptr<const nn::CausalLm> model = models::load(io::open_checkpoint(*path)).lm;
-  throughput(model);
-  second_turn(model);
-  rhythm(model);
+  if (wanted("throughput")) throughput(model);
+  if (wanted("turn")) second_turn(model);
+  if (wanted("rhythm")) rhythm(model);
   return 0;
 }
 
 }  // namespace
 }  // namespace mlxcel::engine
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return mlxcel::engine::run();
+    return mlxcel::engine::run(argc > 1 ? argv[1] : "");
   } catch (const std::exception& e) {
     fmt::print(stderr, "engine_bench: {}\n", e.what());
     return 1;

@@ -263,13 +263,21 @@ void EngineCore::settle(const std::vector<PlannedRow>& rows, const StepOutput& o
     to_sample.push_back(i);
   }
   auto tokens = sample_rows(rows, to_sample, output);
+  int64_t generated = 0;
   for (size_t i = 0; i < to_sample.size(); ++i) {
+    const int32_t before = rows[to_sample[i]].sequence->num_generated;
     accept(rows[to_sample[i]].sequence, std::move(tokens[i]), now);
+    generated += rows[to_sample[i]].sequence->num_generated - before;
   }
   stats_.update([&](EngineStats& st) {
     st.counters.unwound_tokens += unwound;
     st.counters.computed_prompt_tokens += prompt_tokens;
+    st.counters.generated_tokens += generated;
+    for (const double ms : new_ttft_ms_) st.ttft_ms.add(ms);
+    for (const double ms : new_itl_ms_) st.itl_ms.add(ms);
   });
+  new_ttft_ms_.clear();
+  new_itl_ms_.clear();
 }
 
 void EngineCore::step_failed(const std::vector<PlannedRow>& rows, const Error& error) {

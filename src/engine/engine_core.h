@@ -131,6 +131,7 @@ class EngineCore {
   RequestQueue queue_;
   std::vector<SequencePtr> rows_;  // admitted, in order of admission
   std::vector<Delivery> deliveries_;
+  std::vector<double> new_ttft_ms_, new_itl_ms_;  // of this step, for the histograms
   std::deque<ScoreJob> scores_;
   int32_t decode_ticks_since_prefill_ = 0;
   int32_t consecutive_failures_ = 0;

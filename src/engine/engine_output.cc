@@ -58,14 +58,8 @@ void EngineCore::accept(const SequencePtr& s, Result<SampledToken> token, Clock:
   const bool first = s->num_generated == 0;
   const bool is_stop = !request.sampling.ignore_eos && std::ranges::count(request.stop_ids, id) > 0;
   if (first) s->first_token = now;
-  stats_.update([&](EngineStats& st) {
-    if (first) {
-      st.ttft_ms.add(ms_between(s->submitted, now));
-    } else {
-      st.itl_ms.add(ms_between(s->last_token, now));
-    }
-    if (!is_stop) ++st.counters.generated_tokens;
-  });
+  (first ? new_ttft_ms_ : new_itl_ms_)
+      .push_back(ms_between(first ? s->submitted : s->last_token, now));
   s->last_token = now;
   Delivery delivery{.sequence = s, .token = {}, .finish = {}};
   if (is_stop) {
