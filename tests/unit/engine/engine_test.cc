@@ -133,6 +133,37 @@ TEST(Engine, DestroyedWhileRunning) {
   }
 }
 
+// A long prompt never holds a stream back by more than one piece of 512 tokens.
+TEST(Engine, AStreamGetsATokenWithEveryPieceOfALongPrompt) {
+  FakeConfig config;
+  config.layers = {nn::CacheSpec::full(1, 1)};
+  auto model = std::make_shared<FakeLm>(config);
+  model->trivial = true;
+  std::vector<std::pair<size_t, int64_t>> steps;  // rows and tokens
+  model->before_forward = [&](const nn::Batch& batch) {
+    steps.emplace_back(batch.segments.size(), batch.token_ids.numel());
+  };
+  EngineOptions options = test_options(2);
+  options.context_tokens = 100000;
+  auto engine = Engine::start(model, nullptr, options);
+  auto stream = std::make_shared<CollectSink>();
+  const auto id = engine->submit(greedy({1, 2, 3}, -1), stream);
+  stream->wait_tokens(3);
+  EXPECT_EQ(run_one(*engine, greedy(random_prompt(4000, 1), 1)).ids.size(), 1U);
+  engine->cancel(id.value());
+  stream->wait();
+  engine.reset();
+  int64_t prompt_tokens = 0;
+  for (const auto& [rows, tokens] : steps) {
+    EXPECT_LE(tokens, 512 + 1);
+    if (tokens > 3) {
+      EXPECT_EQ(rows, 2U);
+      prompt_tokens += tokens - 1;
+    }
+  }
+  EXPECT_EQ(prompt_tokens, 4000);
+}
+
 TEST(Engine, ScoreGivesTheLogitsOfEveryPosition) {
   auto model = std::make_shared<FakeLm>();
   auto engine = Engine::start(model, nullptr, test_options());
