@@ -56,7 +56,7 @@ Tensor Tensor::of(std::span<const float> values, Shape shape) {
   MLXCEL_CHECK(shape.numel() == static_cast<int64_t>(values.size()),
                "values do not match the shape");
   Tensor t = empty(shape, DType::F32);
-  std::memcpy(t.raw(), values.data(), values.size_bytes());
+  if (!values.empty()) std::memcpy(t.raw(), values.data(), values.size_bytes());
   return t;
 }
 
@@ -64,7 +64,7 @@ Tensor Tensor::of(std::span<const int32_t> values, Shape shape) {
   MLXCEL_CHECK(shape.numel() == static_cast<int64_t>(values.size()),
                "values do not match the shape");
   Tensor t = empty(shape, DType::I32);
-  std::memcpy(t.raw(), values.data(), values.size_bytes());
+  if (!values.empty()) std::memcpy(t.raw(), values.data(), values.size_bytes());
   return t;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "golden/golden_case.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
 #include "testing/paths.h"
@@ -9,7 +10,20 @@
 namespace mlxcel::engine::testing {
 
 std::vector<std::string> model_names() {
-  return {"stories260K/hf", "stories260K/stories260K-4bit", "stories260K/stories260K.gguf"};
+  return {"stories260K/hf",
+          "stories260K/stories260K-4bit",
+          "stories260K/stories260K.gguf",
+          "llama/base",
+          "llama/affine4_g64",
+          "llama/gguf_q4_1",
+          "mistral/base",
+          "mistral/window_8",
+          "qwen2/base",
+          "qwen2/window",
+          "qwen3/base",
+          "qwen3/window",
+          "qwen3/affine4_g128",
+          "qwen3/gguf_q4_0"};
 }
 
 std::string stories_folder() {
@@ -18,6 +32,18 @@ std::string stories_folder() {
 }
 
 std::shared_ptr<const nn::CausalLm> load_model(const std::string& name) {
+  if (!name.starts_with("stories260K/")) {
+    const mlxcel::testing::GoldenCase c = mlxcel::testing::load_golden(name);
+    const mlxcel::testing::TempDir folder;
+    std::string path = folder.path();
+    if (c.has_block_kinds()) {
+      path = folder.file("model.gguf");
+      write_gguf_checkpoint(c, path);
+    } else {
+      write_safetensors_checkpoint(c, path);
+    }
+    return models::load(io::open_checkpoint(path)).lm;
+  }
   const std::string root = stories_folder();
   if (root.empty()) return nullptr;
   const std::string file = name.substr(name.find('/') + 1);

@@ -9,7 +9,7 @@
 
 namespace mlxcel::engine::testing {
 
-/// "stories260K/hf" and its other forms.
+/// "stories260K/hf" and its other forms, and golden cases of every family ("llama/base").
 std::vector<std::string> model_names();
 /// Null when the checkpoint is not there.
 std::shared_ptr<const nn::CausalLm> load_model(const std::string& name);
