@@ -49,7 +49,7 @@ WeightFormat affine_format(int bits, int group, DType scale_type, bool symmetric
 }
 
 MemoryMatrix::MemoryMatrix(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed)
-    : format_(format), rows_(rows), cols_(cols) {
+    : format_(format), rows_(rows), cols_(cols), released_(static_cast<size_t>(rows)) {
   const int64_t n = rows * cols;
   if (format.kind == WeightFormat::Kind::Dense) {
     const auto values = random_floats(n, seed);
@@ -105,8 +105,8 @@ const void* MemoryMatrix::dense_rows(int64_t row_begin) const {
   return dense_.data() + row_begin * cols_ * size_of(format_.dense_type);
 }
 
-void MemoryMatrix::release_rows(int64_t, int64_t count) const noexcept {
-  released_.fetch_add(count);
+void MemoryMatrix::release_rows(int64_t row_begin, int64_t count) const noexcept {
+  for (int64_t r = row_begin; r < row_begin + count; ++r) released_[static_cast<size_t>(r)] = true;
 }
 
 }  // namespace mlxcel::testing

@@ -1,6 +1,7 @@
 // Weight matrices in memory, for tests and benchmarks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -27,8 +28,11 @@ class MemoryMatrix final : public MatrixSource {
   void release_rows(int64_t row_begin, int64_t count) const noexcept override;
 
   bool scattered = false;
-  /// Rows released so far.
-  int64_t released() const { return released_.load(); }
+  /// How many different rows have been released so far.
+  int64_t released() const {
+    return std::count_if(released_.begin(), released_.end(),
+                         [](const auto& r) { return r.load(); });
+  }
   std::vector<uint8_t>& codes() { return codes_; }
   std::vector<uint8_t>& dense() { return dense_; }
 
@@ -36,10 +40,10 @@ class MemoryMatrix final : public MatrixSource {
   WeightFormat format_;
   int64_t rows_, cols_;
   std::string name_ = "memory";
-  std::vector<uint8_t> codes_;          // [rows][cols]
-  std::vector<float> scales_, biases_;  // [rows][cols / group]
-  std::vector<uint8_t> dense_;          // [rows][cols] of the dense type
-  mutable std::atomic<int64_t> released_{0};
+  std::vector<uint8_t> codes_;                       // [rows][cols]
+  std::vector<float> scales_, biases_;               // [rows][cols / group]
+  std::vector<uint8_t> dense_;                       // [rows][cols] of the dense type
+  mutable std::vector<std::atomic<bool>> released_;  // by row
 };
 
 /// Uniform values in [-1, 1), fixed by seed and index (splitmix64).
