@@ -217,9 +217,11 @@ StmtPtr Parser::if_statement(int line) {
     branch.condition = tuple(false);
     branch.body = block_body({"elif", "else", "endif"});
     stmt->branches.push_back(std::move(branch));
-    const std::string word = take().text;
-    if (word == "elif") continue;
-    if (word == "else") stmt->branches.push_back({nullptr, closed_body("endif")});
+    const bool another = current().text == "elif";
+    const bool otherwise = current().text == "else";
+    take();
+    if (another) continue;
+    if (otherwise) stmt->branches.push_back({nullptr, closed_body("endif")});
     break;
   }
   --conditional_;
