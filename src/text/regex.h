@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -59,6 +60,8 @@ std::unique_ptr<Pattern> compile_regex(std::string_view pattern, bool allow_scan
 std::unique_ptr<Pattern> compile_literal(std::string_view literal);
 /// The scanner written for exactly this pattern, or null.
 std::unique_ptr<Pattern> find_scanner(std::string_view pattern);
+/// The patterns that find_scanner() knows.
+std::vector<std::string_view> scanner_patterns();
 /// Rewrites Oniguruma's Ruby syntax in PCRE2's, with \s, \w, \d and \h as Oniguruma defines them on
 /// Unicode text. Throws InvalidArgument for constructs that have no counterpart.
 std::string oniguruma_to_pcre2(std::string_view pattern);

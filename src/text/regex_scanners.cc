@@ -1,6 +1,7 @@
 // Hand-written scanners for the pre-tokenization patterns that most models share. Each is linear in
 // the text and equal to its regular expression, which the tests check against the general engine.
 #include <array>
+#include <climits>
 
 #include "text/regex.h"
 #include "text/unicode.h"
@@ -32,6 +33,61 @@ struct Rules {
   bool all_space_at_end = false;          // \s++$ before the newline rule
 };
 
+// Behind the end of a text stands a character that is in no set.
+constexpr char32_t kEnd = 0x110000;
+
+char32_t peek(std::string_view t, size_t at) { return at < t.size() ? unicode::next(t, at) : kEnd; }
+
+template <CategorySet Set>
+bool is(char32_t c) {
+  return unicode::in<Set>(c);
+}
+
+// The end of the run of characters of a set that starts at `at`.
+template <CategorySet Set>
+size_t run_of(std::string_view t, size_t at) {
+  static constexpr std::array<bool, 128> kAscii = unicode::ascii_members<Set>();
+  while (at < t.size()) {
+    const auto byte = static_cast<uint8_t>(t[at]);
+    if (byte < 128) {
+      if (!kAscii[byte]) break;
+      ++at;
+      continue;
+    }
+    size_t next = at;
+    if (!unicode::in(unicode::next(t, next), Set)) break;
+    at = next;
+  }
+  return at;
+}
+
+size_t newlines_end(std::string_view t, size_t at, bool slashes = false) {
+  while (at < t.size() && (t[at] == '\r' || t[at] == '\n' || (slashes && t[at] == '/'))) ++at;
+  return at;
+}
+
+struct SpaceRules {
+  bool newlines = true;     // \s*[\r\n]+ before the others
+  bool all_at_end = false;  // \s++$ before that
+};
+
+// The end of the white space at `at`: up to its last newline, else all at the end of the text, else
+// all but the last character, else that one.
+size_t space_end(std::string_view t, size_t at, SpaceRules rules) {
+  size_t end = at, last = at, newline_end = 0;
+  while (end < t.size()) {
+    size_t next = end;
+    const char32_t c = unicode::next(t, next);
+    if (!unicode::is_space(c)) break;
+    last = end;
+    end = next;
+    if (c == '\r' || c == '\n') newline_end = next;
+  }
+  if (rules.all_at_end && end == t.size()) return end;
+  if (rules.newlines && newline_end != 0) return newline_end;
+  return end < t.size() && last > at ? last : end;
+}
+
 constexpr CategorySet kUpperWord = unicode::kUpper | unicode::kMark;
 constexpr CategorySet kLowerWord =
     unicode::set_of(unicode::Category::Ll, unicode::Category::Lm, unicode::Category::Lo) |
@@ -52,33 +108,9 @@ class RuleScanner final : public Pattern {
   static constexpr CategorySet kNotOther =
       unicode::kLetter | unicode::kNumber | (R.marks_in_words ? unicode::kMark : CategorySet{0});
 
-  static char32_t peek(std::string_view t, size_t at) {
-    return at < t.size() ? unicode::next(t, at) : 0x110000;
-  }
-  template <CategorySet Set>
-  static bool is(char32_t c) {
-    return unicode::in<Set>(c);
-  }
   static bool is_other(char32_t c) {
-    return c < 0x110000 && !is<kNotOther>(c) && !unicode::is_space(c);
+    return c < kEnd && !is<kNotOther>(c) && !unicode::is_space(c);
   }
-  template <CategorySet Set>
-  static size_t run_of(std::string_view t, size_t at) {
-    static constexpr std::array<bool, 128> kAscii = unicode::ascii_members<Set>();
-    while (at < t.size()) {
-      const auto byte = static_cast<uint8_t>(t[at]);
-      if (byte < 128) {
-        if (!kAscii[byte]) break;
-        ++at;
-        continue;
-      }
-      size_t next = at;
-      if (!unicode::in(unicode::next(t, next), Set)) break;
-      at = next;
-    }
-    return at;
-  }
-
   // Length of "'s" and its like at `at`, or 0.
   static size_t contraction(std::string_view t, size_t at) {
     if (t[at] != '\'') return 0;
@@ -153,29 +185,7 @@ class RuleScanner final : public Pattern {
       if (!is_other(unicode::next(t, next))) break;
       at = next;
     }
-    if constexpr (R.newlines_after_others) {
-      while (at < t.size() &&
-             (t[at] == '\r' || t[at] == '\n' || (R.slashes_after_others && t[at] == '/'))) {
-        ++at;
-      }
-    }
-    return at;
-  }
-
-  // White space, which is all that is left here.
-  static size_t space_end(std::string_view t, size_t at) {
-    size_t end = at, last = at, newline_end = 0;
-    while (end < t.size()) {
-      size_t next = end;
-      const char32_t c = unicode::next(t, next);
-      if (!unicode::is_space(c)) break;
-      last = end;
-      end = next;
-      if (c == '\r' || c == '\n') newline_end = next;
-    }
-    if (R.all_space_at_end && end == t.size()) return end;
-    if (R.newline_rule && newline_end != 0) return newline_end;
-    return end < t.size() && last > at ? last : end;
+    return R.newlines_after_others ? newlines_end(t, at, R.slashes_after_others) : at;
   }
 
   static size_t end_of(std::string_view t, size_t at) {
@@ -187,7 +197,101 @@ class RuleScanner final : public Pattern {
     if (const size_t end = word_end(t, at, c, behind)) return end;
     if (const size_t end = digits_end(t, at, c, behind)) return end;
     if (const size_t end = others_end(t, at, c, behind)) return end;
-    return space_end(t, at);
+    return space_end(t, at, {R.newline_rule, R.all_space_at_end});
+  }
+};
+
+// Up to Max characters of a set, anywhere in the text: \p{N}{1,3} and its like.
+template <CategorySet Set, int Max>
+class RunFinder final : public Pattern {
+ public:
+  bool find(std::string_view text, size_t from, Match& match) const override {
+    static constexpr std::array<bool, 128> kAscii = unicode::ascii_members<Set>();
+    for (size_t at = from; at < text.size();) {
+      const auto byte = static_cast<uint8_t>(text[at]);
+      size_t end = at;
+      if (byte < 128 ? kAscii[byte] : is<Set>(peek(text, at))) {
+        for (int n = 0; n < Max && is<Set>(peek(text, end)); ++n) unicode::next(text, end);
+        match = {at, end};
+        return true;
+      }
+      unicode::next(text, at);
+    }
+    return false;
+  }
+};
+
+// [一-龥぀-ゟ゠-ヿ]+, which all take three bytes.
+class CjkFinder final : public Pattern {
+ public:
+  bool find(std::string_view text, size_t from, Match& match) const override {
+    for (size_t at = from; at < text.size();) {
+      if (static_cast<uint8_t>(text[at]) < 0xE3) {
+        ++at;  // inside or at the start of some other character
+        continue;
+      }
+      size_t end = at;
+      const char32_t first = unicode::next(text, end);
+      if (!is_member(first)) {
+        at = end;
+        continue;
+      }
+      while (is_member(peek(text, end))) unicode::next(text, end);
+      match = {at, end};
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static bool is_member(char32_t c) {
+    return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+  }
+};
+
+// The last of DeepSeek V3's patterns. In order of preference: an ASCII punctuation mark with ASCII
+// letters, letters and marks with one character before them, punctuation and symbols, white space.
+// It matches neither digits nor control characters on their own.
+class DeepSeekScanner final : public Pattern {
+ public:
+  bool find(std::string_view text, size_t from, Match& match) const override {
+    for (size_t at = from; at < text.size();) {
+      size_t behind = at;
+      const char32_t c = unicode::next(text, behind);
+      if (const size_t end = end_of(text, at, c, behind)) {
+        match = {at, end};
+        return true;
+      }
+      at = behind;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr CategorySet kWord = unicode::kLetter | unicode::kMark;
+  static constexpr CategorySet kSign = unicode::kPunctuation | unicode::kSymbol;
+
+  static bool is_ascii_letter(char32_t c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+
+  static size_t end_of(std::string_view t, size_t at, char32_t c, size_t behind) {
+    if (is<kWord>(c)) return run_of<kWord>(t, behind);
+    if (is<kSign>(c)) {
+      size_t end = behind;
+      if (c < 128 && is_ascii_letter(peek(t, end))) {
+        while (end < t.size() && is_ascii_letter(static_cast<uint8_t>(t[end]))) ++end;
+        return end;
+      }
+      return newlines_end(t, run_of<kSign>(t, behind));
+    }
+    if (c != '\r' && c != '\n') {
+      const size_t end = run_of<kWord>(t, behind);
+      if (end > behind) return end;
+    }
+    if (c == ' ') {
+      const size_t end = run_of<kSign>(t, behind);
+      if (end > behind) return newlines_end(t, end);
+    }
+    return unicode::is_space(c) ? space_end(t, at, {}) : 0;
   }
 };
 
@@ -233,6 +337,10 @@ template <Rules R>
 std::unique_ptr<Pattern> make() {
   return std::make_unique<RuleScanner<R>>();
 }
+template <class P>
+std::unique_ptr<Pattern> make_one() {
+  return std::make_unique<P>();
+}
 
 #define MLXCEL_ANY_CASE R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
 #define MLXCEL_ASCII_CASE R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
@@ -243,6 +351,11 @@ std::unique_ptr<Pattern> make() {
 #define MLXCEL_MARK_WORD R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+)"
 #define MLXCEL_UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define MLXCEL_LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
+
+#define MLXCEL_DEEPSEEK(CR, LF)                                                 \
+  R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)" CR LF                 \
+  R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)" CR LF R"(]*|\s*[)" CR LF \
+  R"(]+|\s+(?!\S)|\s+)"
 
 // The spellings that published files use.
 constexpr std::array kKnown{
@@ -275,6 +388,12 @@ constexpr std::array kKnown{
           R"(|[^\r\n\p{L}\p{N}]?)" MLXCEL_UPPER "+" MLXCEL_LOWER "*"
           R"(|\p{N})" MLXCEL_SLASH_TAIL,
           &make<kTekken>},
+    Known{MLXCEL_DEEPSEEK("\r", "\n"), &make_one<DeepSeekScanner>},
+    Known{MLXCEL_DEEPSEEK(R"(\r)", R"(\n)"), &make_one<DeepSeekScanner>},
+    Known{R"([一-龥぀-ゟ゠-ヿ]+)", &make_one<CjkFinder>},
+    Known{R"(\p{N}{1,3})", &make_one<RunFinder<unicode::kNumber, 3>>},
+    Known{R"(\p{N}+)", &make_one<RunFinder<unicode::kNumber, INT_MAX>>},
+    Known{R"(\p{N})", &make_one<RunFinder<unicode::kNumber, 1>>},
 };
 
 }  // namespace
@@ -284,6 +403,12 @@ std::unique_ptr<Pattern> find_scanner(std::string_view pattern) {
     if (known.pattern == pattern) return known.make();
   }
   return nullptr;
+}
+
+std::vector<std::string_view> scanner_patterns() {
+  std::vector<std::string_view> patterns;
+  for (const Known& known : kKnown) patterns.push_back(known.pattern);
+  return patterns;
 }
 
 }  // namespace mlxcel::text
