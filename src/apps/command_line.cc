@@ -6,8 +6,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "apps/unavailable.h"
 #include "base/error.h"
@@ -18,13 +20,36 @@ namespace {
 constexpr const char* kModelHelp = "Local path, owner/name on the hub, or a bare model name";
 constexpr int kUsageError = 2;
 
+/// Accepts decimal numbers that fit T. The conversion of the library alone takes an empty value for
+/// 0, a leading 0 for octal, and clamps what is too large for 64 bits.
+template <class T>
+CLI::Validator decimal() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (text.empty()) return "the value is empty, but a number is expected";
+        if constexpr (std::is_integral_v<T>) {
+          T value = 0;
+          const char* end = text.data() + text.size();
+          const auto [at, problem] = std::from_chars(text.data(), end, value);
+          if (problem != std::errc() || at != end) {
+            return fmt::format("'{}' is not a whole number from {} to {}", text,
+                               std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+          }
+          text = std::to_string(value);
+        }
+        return {};
+      },
+      "", "");
+}
+
 /// An option into an optional<T>, which stays empty when the flag is absent.
 template <class T>
 CLI::Option* optional_option(CLI::App& app, const char* names, std::optional<T>& target,
                              const char* help, const char* type) {
-  return app.add_option_function<T>(
-                names, [&target](const T& value) { target = value; }, help)
-      ->type_name(type);
+  CLI::Option* option =
+      app.add_option_function<T>(names, [&target](const T& value) { target = value; }, help);
+  if constexpr (std::is_arithmetic_v<T>) option->transform(decimal<T>());
+  return option->type_name(type);
 }
 
 void add_hub_options(CLI::App& app, io::HubOptions& hub) {
@@ -156,6 +181,7 @@ void add_generation(CLI::App& app, GenerateArguments& g) {
   optional_option(app, "-p,--prompt", g.prompt, "Prompt; without it an interactive chat starts",
                   "TEXT");
   app.add_option("-n,--max-tokens", g.max_tokens, "Tokens to generate; -1 = until the end")
+      ->transform(decimal<decltype(g.max_tokens)>())
       ->type_name("N");
   app.add_flag("--profile", g.profile, "Print timings of prefill and decode");
   app.add_flag("--no-chat-template", g.no_chat_template, "Give the prompt to the model as it is");
@@ -261,8 +287,12 @@ Slot make_inspect(CLI::App& root) {
       ->type_name("PATH_OR_REPO_ID")
       ->required();
   add_model_source(*app, args->model);
-  app->add_option("-n,--max-tokens", args->max_tokens, "Context length")->capture_default_str();
-  app->add_option("--batch", args->batch, "Sequences at a time")->capture_default_str();
+  app->add_option("-n,--max-tokens", args->max_tokens, "Context length")
+      ->transform(decimal<int64_t>())
+      ->capture_default_str();
+  app->add_option("--batch", args->batch, "Sequences at a time")
+      ->transform(decimal<int64_t>())
+      ->capture_default_str();
   app->add_option("--quant", args->quant, "Weight mode to print: default, fp16, int8 or int4")
       ->capture_default_str();
   app->add_flag("--json", args->json, "Print one JSON object");

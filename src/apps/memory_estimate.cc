@@ -53,6 +53,12 @@ double factor_from_env(const char* name, double fallback) {
 
 /// Bytes of tensor data in one SafeTensors file: everything behind its header.
 int64_t safetensors_data_bytes(const fs::path& path) {
+  if (std::error_code ignored; !fs::is_regular_file(path, ignored)) {
+    throw Error(
+        Code::Corrupt,
+        fmt::format("{}: not a file, or a link to a file that is gone; fetch the model again",
+                    path.string()));
+  }
   const auto size = static_cast<int64_t>(fs::file_size(path));
   std::ifstream file(path, std::ios::binary);
   unsigned char raw[8] = {};

@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -21,15 +23,38 @@ struct Dispatch {
   int operator()(const VersionArguments& a) const { return print_version(a); }
 };
 
-int failed(const char* message) {
+/// Gives every standard descriptor that the caller closed a stand-in, so that no file opened later
+/// takes its number and receives or lends text. Reading finds the end of input and messages go
+/// nowhere; writing to standard output still fails, because its stand-in is open for reading only.
+void replace_closed_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) != -1) continue;
+    // The lowest free number is the one that is missing, as those below it are open.
+    ::open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+/// Standard error may be full or closed, too, so nothing here throws. A message can quote a
+/// checkpoint, whose control characters must not reach the terminal.
+int failed(const char* message) noexcept {
   std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", message);
+  std::fputs("error: ", stderr);
+  for (const char* c = message; *c != '\0'; ++c) {
+    const auto byte = static_cast<unsigned char>(*c);
+    if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) {
+      std::fprintf(stderr, "\\x%02x", static_cast<unsigned>(byte));
+    } else {
+      std::fputc(byte, stderr);
+    }
+  }
+  std::fputc('\n', stderr);
   return 1;
 }
 
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments) {
+  replace_closed_streams();
   try {
     const ParsedCommandLine parsed = parse_command_line(arguments);
     std::fputs(parsed.out.c_str(), stdout);

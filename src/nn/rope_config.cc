@@ -29,7 +29,7 @@ Section rope_section(const io::Config& c, std::string_view layer_type) {
       break;
     }
   }
-  if (s.key.empty()) return {"rope_parameters", io::Config()};
+  if (s.key.empty()) return {"rope_parameters", io::Config::from_json(Json::object(), c.source())};
   const auto& members = s.values.json().as_object();
   const bool nested = std::any_of(members.begin(), members.end(),
                                   [](const Json::Member& m) { return m.second.is_object(); });

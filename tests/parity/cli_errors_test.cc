@@ -112,5 +112,30 @@ TEST_F(CliErrors, FullStandardOutput) {
   EXPECT_THAT(r.err, HasSubstr("standard output"));
 }
 
+TEST_F(CliErrors, ControlCharactersAreEscaped) {
+  EXPECT_THAT(generate_error(with_config("\"llama\"", "\"\\u001b[31mred\"")),
+              HasSubstr("\\x1b[31mred"));
+}
+
+TEST_F(CliErrors, ClosedStandardStreams) {
+  const auto shell = [&](const std::string& redirect) {
+    const std::string command =
+        "\"$0\" generate -m \"$1\" --no-chat-template -p Once -n 4 " + redirect;
+    return testing::run_process("/bin/sh", {"-c", command, program_, story()}, options_);
+  };
+  const testing::ProcessResult all = shell("");
+  ASSERT_EQ(all.exit_code, 0) << all.err;
+  for (const char* redirect : {"2>&-", "2>/dev/full", "<&-", "<&- 2>&-"}) {
+    const testing::ProcessResult r = shell(redirect);
+    EXPECT_LT(r.exit_code, 126) << redirect << " ended by a signal";
+    if (std::string_view(redirect) == "2>/dev/full") continue;  // messages that are lost may end it
+    EXPECT_EQ(r.exit_code, 0) << redirect;
+    EXPECT_EQ(r.out.substr(0, r.out.find("\n\n[")), all.out.substr(0, all.out.find("\n\n[")));
+  }
+  for (const char* redirect : {">&-", "<&- >&- 2>&-"}) {
+    EXPECT_EQ(shell(redirect).exit_code, 1) << redirect;
+  }
+}
+
 }  // namespace
 }  // namespace mlxcel

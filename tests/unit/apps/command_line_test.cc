@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 namespace mlxcel::apps {
 namespace {
 
@@ -219,6 +221,13 @@ TEST(CommandLine, StoreCommands) {
   EXPECT_TRUE(parsed<ArchArguments>({"supported", "--json"}).json);
 }
 
+TEST(CommandLine, WholeNumbersAreDecimal) {
+  EXPECT_EQ(parsed<GenerateArguments>({"generate", "-m", "m", "-n", "010"}).max_tokens, 10);
+  EXPECT_EQ(parsed<GenerateArguments>({"generate", "-m", "m", "--seed", "9223372036854775807"})
+                .sampling.seed,
+            std::numeric_limits<int64_t>::max());
+}
+
 TEST(CommandLine, VersionAndHelp) {
   parsed<VersionArguments>({"--version"});
   const ParsedCommandLine help = parse_command_line({"--help"});
@@ -239,6 +248,12 @@ TEST(CommandLine, BadUseIsNamed) {
   EXPECT_THAT(refused({"generate", "-m", "m", "-n", "many"}), HasSubstr("many"));
   EXPECT_THAT(refused({"generate", "-m", "m", "-n", "-2"}), HasSubstr("--max-tokens"));
   EXPECT_THAT(refused({"generate", "-m", "m", "-n", "99999999999"}), HasSubstr("99999999999"));
+  EXPECT_THAT(refused({"generate", "-m", "m", "-n", ""}), HasSubstr("empty"));
+  EXPECT_THAT(refused({"generate", "-m", "m", "-n", "0x10"}), HasSubstr("0x10"));
+  EXPECT_THAT(refused({"generate", "-m", "m", "--temp", ""}), HasSubstr("empty"));
+  EXPECT_THAT(refused({"generate", "-m", "m", "--seed", "9223372036854775808"}),
+              HasSubstr("9223372036854775808"));
+  EXPECT_THAT(refused({"inspect", "-m", "m", "-n", ""}), HasSubstr("empty"));
   EXPECT_THAT(refused({"generate", "-m", "m", "--temp", "hot"}), HasSubstr("hot"));
   EXPECT_THAT(refused({"generate", "-m", "m", "--temp", "-1"}), HasSubstr("temperature"));
   EXPECT_THAT(refused({"generate", "-m", "m", "--temp", "nan"}), HasSubstr("temperature"));

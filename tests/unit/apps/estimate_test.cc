@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "apps/kv_geometry.h"
 #include "apps/memory_estimate.h"
 #include "base/error.h"
@@ -121,6 +123,16 @@ TEST_F(Estimate, SumsByTheFormula) {
   EXPECT_TRUE(e.fits);
   EXPECT_EQ(estimate({.context_tokens = 300, .batch = 2, .cache_type_k = "int8"}).kv_total,
             kv * 3 / 4);
+}
+
+TEST_F(Estimate, WeightFilesThatAreNoFilesAreNamed) {
+  std::filesystem::create_symlink("gone", dir_.file("a.safetensors"));
+  try {
+    estimate();
+    FAIL() << "a link to nothing was counted";
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("a.safetensors: not a file"), std::string::npos) << e.message();
+  }
 }
 
 TEST_F(Estimate, WeightsComeFromTheBestSource) {

@@ -75,7 +75,7 @@ TEST(RopeConfig, ErrorsNameKeyAndValue) {
   expect(R"({"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4,
              "high_freq_factor": 1}})",
          "high_freq_factor = 1");
-  expect(R"({"rope_theta": -1})", "rope_theta = -1");
+  expect(R"({"rope_theta": -1})", "config.json: rope_parameters.rope_theta = -1");
   expect(R"({"partial_rotary_factor": 0.01})", "partial_rotary_factor 0.01");
   expect(R"({"partial_rotary_factor": 3})", "partial_rotary_factor 3");
   expect(R"({"rope_freq_factors": [1.0]})", "rope_freq_factors has 1 entries, expected 32");
