@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -16,9 +17,11 @@
 namespace mlxcel {
 namespace {
 
-// Long enough to bridge the gap between two kernels of one step, short enough not to burn an idle
-// machine.
-constexpr int kSpins = 20000;
+// A wait spins, then offers its processor a few times, then sleeps. The spin bridges the gap
+// between two kernels of one step; it is bounded by time because a pause takes 40 to 140 cycles.
+constexpr std::chrono::microseconds kSpin{30};
+constexpr int kPausesPerLook = 16;  // at the clock
+constexpr int kYields = 4;
 
 void cpu_relax() {
 #if defined(__x86_64__)
@@ -35,7 +38,29 @@ int usable_processors() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+/// Waits for `ready` without sleeping; false when it is time to sleep. With fewer processors than
+/// threads a spin would hold up the thread that is waited for.
+template <class Ready>
+bool ready_soon(bool spin, const Ready& ready) {
+  if (ready()) return true;
+  if (spin) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    do {
+      for (int i = 0; i < kPausesPerLook; ++i) {
+        cpu_relax();
+        if (ready()) return true;
+      }
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  for (int i = 0; i < kYields; ++i) {
+    std::this_thread::yield();
+    if (ready()) return true;
+  }
+  return false;
+}
+
 thread_local bool inside_pool = false;
+std::atomic<ThreadPool*> replacement{nullptr};
 
 }  // namespace
 
@@ -48,13 +73,15 @@ struct ThreadPool::Impl {
   std::atomic<uint64_t> generation{0};
   std::atomic<int> pending{0};
   std::atomic<int> sleepers{0};
+  std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stop{false};
-  std::mutex mutex;  // guards sleeping on `wake` and `failure`
-  std::condition_variable wake;
+  std::mutex mutex;  // guards sleeping on `wake` and `done`, and `failure`
+  std::condition_variable wake, done;
   std::exception_ptr failure;
   std::mutex caller;  // one parallel_for at a time
   std::vector<std::thread> threads;
   int num_threads = 1;
+  bool spin = true;
 
   void work(int index) noexcept {
     const int64_t begin = std::min(count, per_thread * index);
@@ -71,24 +98,33 @@ struct ThreadPool::Impl {
   void worker(int index) {
     inside_pool = true;
     uint64_t seen = 0;
+    const auto ready = [&] { return generation.load() != seen || stop.load(); };
     while (true) {
-      int spins = 0;
-      while (generation.load(std::memory_order_acquire) == seen &&
-             !stop.load(std::memory_order_relaxed)) {
-        if (++spins < kSpins) {
-          cpu_relax();
-          continue;
-        }
+      if (!ready_soon(spin, ready)) {
         std::unique_lock lock(mutex);
         sleepers.fetch_add(1);
-        wake.wait(lock, [&] { return generation.load() != seen || stop.load(); });
+        wake.wait(lock, ready);
         sleepers.fetch_sub(1);
       }
-      if (stop.load(std::memory_order_relaxed)) return;
-      seen = generation.load(std::memory_order_acquire);
+      if (stop.load()) return;
+      seen = generation.load();
       work(index);
-      pending.fetch_sub(1, std::memory_order_release);
+      // The caller says that it sleeps before it looks at `pending` again, so one of the two sees
+      // the other.
+      if (pending.fetch_sub(1) == 1 && caller_sleeps.load()) {
+        const std::lock_guard lock(mutex);
+        done.notify_one();
+      }
     }
+  }
+
+  void wait_for_workers() {
+    const auto ready = [&] { return pending.load() == 0; };
+    if (ready_soon(spin, ready)) return;
+    std::unique_lock lock(mutex);
+    caller_sleeps.store(true);
+    done.wait(lock, ready);
+    caller_sleeps.store(false);
   }
 };
 
@@ -101,6 +137,7 @@ ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
     num_threads = wanted ? static_cast<int>(*wanted) : usable_processors();
   }
   impl_->num_threads = num_threads;
+  impl_->spin = num_threads <= usable_processors();
   for (int i = 1; i < num_threads; ++i)
     impl_->threads.emplace_back([this, i] { impl_->worker(i); });
 }
@@ -131,7 +168,7 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeFn fn, void* context) {
   p.count = count;
   p.per_thread = (grains + p.num_threads - 1) / p.num_threads * grain;
   p.failure = nullptr;
-  p.pending.store(p.num_threads - 1, std::memory_order_relaxed);
+  p.pending.store(p.num_threads - 1);
   p.generation.fetch_add(1);
   if (p.sleepers.load() > 0) {
     {
@@ -142,21 +179,16 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeFn fn, void* context) {
   inside_pool = true;
   p.work(0);
   inside_pool = false;
-  int spins = 0;
-  while (p.pending.load(std::memory_order_acquire) > 0) {
-    // A worker that lost its processor needs ours.
-    if (++spins < kSpins) {
-      cpu_relax();
-    } else {
-      std::this_thread::yield();
-    }
-  }
+  p.wait_for_workers();
   if (p.failure) std::rethrow_exception(p.failure);
 }
 
 ThreadPool& ThreadPool::shared() {
+  if (ThreadPool* other = replacement.load()) return *other;
   static ThreadPool pool;
   return pool;
 }
+
+ThreadPool* ThreadPool::replace_shared(ThreadPool* pool) { return replacement.exchange(pool); }
 
 }  // namespace mlxcel

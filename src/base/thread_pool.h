@@ -1,5 +1,6 @@
-// A pool for data-parallel loops of microseconds to milliseconds: static partition, workers that
-// spin for a short while before they sleep, the caller taking a share of the work.
+// A pool for data-parallel loops of microseconds to milliseconds: static partition, the caller
+// taking a share of the work. Who waits, worker or caller, spins for 30 microseconds, yields a few
+// times and then sleeps; a pool of more threads than processors never spins.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,9 @@ class ThreadPool {
 
   /// The pool that CPU kernels use. Created on first use.
   static ThreadPool& shared();
+  /// Makes shared() return `pool` (null: its own again) and gives back the one set before. For
+  /// tests and benchmarks that vary the number of threads, while no kernel runs.
+  static ThreadPool* replace_shared(ThreadPool* pool);
 
  private:
   using RangeFn = void (*)(void* context, int64_t begin, int64_t end);

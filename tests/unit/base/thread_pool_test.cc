@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -88,6 +91,47 @@ TEST(ThreadPool, CallersWaitForOneAnother) {
   }
   for (std::thread& t : callers) t.join();
   EXPECT_EQ(total.load(), 6000);
+}
+
+// More threads than processors, callers that come late and early: every wait ends, asleep or not.
+TEST(ThreadPool, SleepingCallersAndWorkersAreWoken) {
+  ThreadPool pool(6);
+  std::atomic<int> done{0};
+  for (int i = 0; i < 20; ++i) {
+    pool.parallel_for(6, 1, [&](int64_t begin, int64_t) {
+      // The caller's share ends at once, or last.
+      if ((begin == 0) == (i % 2 == 0)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      done.fetch_add(1);
+    });
+    EXPECT_EQ(done.load(), 6 * (i + 1));
+  }
+}
+
+TEST(ThreadPool, TheSharedPoolCanBeReplaced) {
+  ThreadPool mine(3);
+  ThreadPool* before = ThreadPool::replace_shared(&mine);
+  EXPECT_EQ(&ThreadPool::shared(), &mine);
+  EXPECT_EQ(ThreadPool::replace_shared(before), &mine);
+  EXPECT_NE(&ThreadPool::shared(), &mine);
+}
+
+// No assertion on time: the machine may be loaded. The numbers are for thread_pool.h.
+TEST(ThreadPool, CostOfALoop) {
+  using Clock = std::chrono::steady_clock;
+  for (const int threads : {2, 4}) {
+    ThreadPool pool(threads);
+    std::vector<double> times;
+    for (int i = 0; i < 500; ++i) {
+      const auto start = Clock::now();
+      pool.parallel_for(threads, 1, [](int64_t, int64_t) {});
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    std::sort(times.begin(), times.end());
+    RecordProperty("microseconds_" + std::to_string(threads), std::to_string(times[250]));
+    std::printf("%d threads: median %.1f us, best %.1f us, worst %.0f us\n", threads, times[250],
+                times[0], times[499]);
+    EXPECT_EQ(times.size(), 500U);
+  }
 }
 
 }  // namespace
