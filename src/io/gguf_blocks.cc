@@ -75,17 +75,89 @@ void unpack_q8_0(const std::byte* in, int64_t blocks, uint8_t* codes, float* sca
   }
 }
 
+// The scales of one block of 256 in two levels. A minimum is subtracted, so its f16 changes sign.
+struct TwoLevels {
+  uint16_t scale = 0, bias = 0;
+  int8_t scales[16] = {}, biases[16] = {};
+};
+
+uint16_t half_bits(const uint8_t* p) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  return bits;
+}
+uint16_t negated(uint16_t half_bits) { return half_bits ^ 0x8000U; }
+
+TwoLevels two_level_q2_k(const uint8_t* p) {
+  TwoLevels s{half_bits(p + 80), negated(half_bits(p + 82)), {}, {}};
+  for (int g = 0; g < 16; ++g) {
+    s.scales[g] = static_cast<int8_t>(p[g] & 15);
+    s.biases[g] = static_cast<int8_t>(p[g] >> 4);
+  }
+  return s;
+}
+
+TwoLevels two_level_q3_k(const uint8_t* p) {
+  TwoLevels s{half_bits(p + 108), 0, {}, {}};
+  const uint8_t* packed = p + 96;
+  for (int g = 0; g < 16; ++g) {
+    const int low = g < 8 ? packed[g] & 15 : packed[g - 8] >> 4;
+    const int high = (packed[8 + g % 4] >> (2 * (g / 4))) & 3;
+    s.scales[g] = static_cast<int8_t>((low | (high << 4)) - 32);
+  }
+  return s;
+}
+
+// Q4_K and Q5_K: f16 scale, f16 minimum, eight 6-bit scales and minima in 12 bytes.
+TwoLevels two_level_k4(const uint8_t* p) {
+  TwoLevels s{half_bits(p), negated(half_bits(p + 2)), {}, {}};
+  const uint8_t* packed = p + 4;
+  for (int g = 0; g < 8; ++g) {
+    int scale = packed[g] & 63, offset = packed[(g + 4) % 12] & 63;
+    if (g >= 4) {
+      scale = (packed[g + 4] & 15) | ((packed[g - 4] >> 6) << 4);
+      offset = (packed[g + 4] >> 4) | ((packed[g] >> 6) << 4);
+    }
+    s.scales[g] = static_cast<int8_t>(scale);
+    s.biases[g] = static_cast<int8_t>(offset);
+  }
+  return s;
+}
+
+TwoLevels two_level_q6_k(const uint8_t* p) {
+  TwoLevels s{half_bits(p + 208), 0, {}, {}};
+  std::memcpy(s.scales, p + 192, 16);
+  return s;
+}
+
+/// Scales and biases as f32; `zero` other than 0 makes biases of scales.
+template <int kGroups>
+void expand(const TwoLevels& s, float* scales, float* biases, float zero = 0) {
+  const float scale = f16_to_f32(s.scale), bias = f16_to_f32(s.bias);
+  for (int g = 0; g < kGroups; ++g) {
+    scales[g] = scale * static_cast<float>(s.scales[g]);
+    biases[g] = zero != 0 ? zero * scales[g] : bias * static_cast<float>(s.biases[g]);
+  }
+}
+
+template <TwoLevels (*kRead)(const uint8_t*), int kBlockBytes, int kGroups>
+void read_two_levels(const std::byte* in, int64_t blocks, const SubScales& out) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const TwoLevels s = kRead(u8(in) + b * kBlockBytes);
+    out.super_scales[b] = s.scale;
+    std::memcpy(out.sub_scales + b * kGroups, s.scales, kGroups);
+    if (out.super_biases != nullptr) out.super_biases[b] = s.bias;
+    if (out.sub_biases != nullptr) std::memcpy(out.sub_biases + b * kGroups, s.biases, kGroups);
+  }
+}
+
 // 16 bytes of 4-bit scales and minima, 64 bytes of 2-bit codes, f16 scale, f16 minimum; groups of
 // 16.
 void unpack_q2_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
                  float* biases) {
   const uint8_t* p = u8(in);
   for (int64_t b = 0; b < blocks; ++b, p += 84, scales += 16, biases += 16) {
-    const float d = half(p + 80), minimum = half(p + 82);
-    for (int g = 0; g < 16; ++g) {
-      scales[g] = d * static_cast<float>(p[g] & 15);
-      biases[g] = -(minimum * static_cast<float>(p[g] >> 4));
-    }
+    expand<16>(two_level_q2_k(p), scales, biases);
     for (int part = 0; part < 2; ++part) {
       const uint8_t* q = p + 16 + 32 * part;
       for (int shift = 0; shift < 8; shift += 2, codes += 32) {
@@ -100,14 +172,7 @@ void unpack_q3_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* sca
                  float* biases) {
   const uint8_t* p = u8(in);
   for (int64_t b = 0; b < blocks; ++b, p += 110, scales += 16, biases += 16) {
-    const uint8_t* packed = p + 96;
-    const float d = half(p + 108);
-    for (int g = 0; g < 16; ++g) {
-      const int low = g < 8 ? packed[g] & 15 : packed[g - 8] >> 4;
-      const int high = (packed[8 + g % 4] >> (2 * (g / 4))) & 3;
-      scales[g] = d * static_cast<float>((low | (high << 4)) - 32);
-      biases[g] = -4.0F * scales[g];
-    }
+    expand<16>(two_level_q3_k(p), scales, biases, -4.0F);
     for (int part = 0; part < 2; ++part) {
       const uint8_t* q = p + 32 + 32 * part;
       for (int j = 0; j < 4; ++j, codes += 32) {
@@ -121,28 +186,12 @@ void unpack_q3_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* sca
   }
 }
 
-// The eight 6-bit scales and minima that Q4_K and Q5_K keep in 12 bytes; f16 scale and minimum
-// precede them.
-void scales_k4(const uint8_t* p, float* scales, float* biases) {
-  const float d = half(p), minimum = half(p + 2);
-  const uint8_t* packed = p + 4;
-  for (int g = 0; g < 8; ++g) {
-    int scale = packed[g] & 63, offset = packed[(g + 4) % 12] & 63;
-    if (g >= 4) {
-      scale = (packed[g + 4] & 15) | ((packed[g - 4] >> 6) << 4);
-      offset = (packed[g + 4] >> 4) | ((packed[g] >> 6) << 4);
-    }
-    scales[g] = d * static_cast<float>(scale);
-    biases[g] = -(minimum * static_cast<float>(offset));
-  }
-}
-
-// Scales as above, 128 bytes of nibbles; groups of 32.
+// f16 scale, f16 minimum, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles; groups of 32.
 void unpack_q4_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
                  float* biases) {
   const uint8_t* p = u8(in);
   for (int64_t b = 0; b < blocks; ++b, p += 144, scales += 8, biases += 8) {
-    scales_k4(p, scales, biases);
+    expand<8>(two_level_k4(p), scales, biases);
     for (int part = 0; part < 4; ++part, codes += 64) {
       const uint8_t* q = p + 16 + 32 * part;
       for (int l = 0; l < 32; ++l) codes[l] = q[l] & 15;
@@ -151,12 +200,12 @@ void unpack_q4_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* sca
   }
 }
 
-// Scales as above, 32 bytes of fifth bits, 128 bytes of nibbles; groups of 32.
+// The same scales, 32 bytes of fifth bits, 128 bytes of nibbles; groups of 32.
 void unpack_q5_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
                  float* biases) {
   const uint8_t* p = u8(in);
   for (int64_t b = 0; b < blocks; ++b, p += 176, scales += 8, biases += 8) {
-    scales_k4(p, scales, biases);
+    expand<8>(two_level_k4(p), scales, biases);
     const uint8_t* high = p + 16;
     for (int part = 0; part < 4; ++part, codes += 64) {
       const uint8_t* q = p + 48 + 32 * part;
@@ -176,11 +225,7 @@ void unpack_q6_k(const std::byte* in, int64_t blocks, uint8_t* codes, float* sca
                  float* biases) {
   const uint8_t* p = u8(in);
   for (int64_t b = 0; b < blocks; ++b, p += 210, scales += 16, biases += 16) {
-    const float d = half(p + 208);
-    for (int g = 0; g < 16; ++g) {
-      scales[g] = d * static_cast<float>(static_cast<int8_t>(p[192 + g]));
-      biases[g] = -32.0F * scales[g];
-    }
+    expand<16>(two_level_q6_k(p), scales, biases, -32.0F);
     for (int part = 0; part < 2; ++part) {
       const uint8_t* high = p + 128 + 32 * part;
       for (int j = 0; j < 4; ++j, codes += 32) {
@@ -201,7 +246,8 @@ constexpr GgmlTraits dense(GgmlType type, std::string_view name, DType dtype) {
 
 constexpr GgmlTraits affine(GgmlType type, std::string_view name, int64_t block, int64_t bytes,
                             uint8_t bits, uint16_t group, bool symmetric,
-                            decltype(GgmlTraits::unpack) unpack) {
+                            decltype(GgmlTraits::unpack) unpack, uint8_t sub_scale_bits = 0,
+                            decltype(GgmlTraits::sub_scales) sub_scales = nullptr) {
   return {.type = type,
           .name = name,
           .block = block,
@@ -211,8 +257,10 @@ constexpr GgmlTraits affine(GgmlType type, std::string_view name, int64_t block,
                      .bits = bits,
                      .group = group,
                      .scale_type = block == kSmallBlock ? DType::F16 : DType::F32,
-                     .symmetric = symmetric},
-          .unpack = unpack};
+                     .symmetric = symmetric,
+                     .sub_scale_bits = sub_scale_bits},
+          .unpack = unpack,
+          .sub_scales = sub_scales};
 }
 
 constexpr GgmlTraits kTraits[] = {
@@ -223,11 +271,16 @@ constexpr GgmlTraits kTraits[] = {
     affine(GgmlType::Q5_0, "Q5_0", kSmallBlock, 22, 5, 32, true, unpack_small<false, true>),
     affine(GgmlType::Q5_1, "Q5_1", kSmallBlock, 24, 5, 32, false, unpack_small<true, true>),
     affine(GgmlType::Q8_0, "Q8_0", kSmallBlock, 34, 8, 32, true, unpack_q8_0),
-    affine(GgmlType::Q2_K, "Q2_K", kSuperBlock, 84, 2, 16, false, unpack_q2_k),
-    affine(GgmlType::Q3_K, "Q3_K", kSuperBlock, 110, 3, 16, true, unpack_q3_k),
-    affine(GgmlType::Q4_K, "Q4_K", kSuperBlock, 144, 4, 32, false, unpack_q4_k),
-    affine(GgmlType::Q5_K, "Q5_K", kSuperBlock, 176, 5, 32, false, unpack_q5_k),
-    affine(GgmlType::Q6_K, "Q6_K", kSuperBlock, 210, 6, 16, true, unpack_q6_k),
+    affine(GgmlType::Q2_K, "Q2_K", kSuperBlock, 84, 2, 16, false, unpack_q2_k, 4,
+           read_two_levels<two_level_q2_k, 84, 16>),
+    affine(GgmlType::Q3_K, "Q3_K", kSuperBlock, 110, 3, 16, true, unpack_q3_k, 6,
+           read_two_levels<two_level_q3_k, 110, 16>),
+    affine(GgmlType::Q4_K, "Q4_K", kSuperBlock, 144, 4, 32, false, unpack_q4_k, 6,
+           read_two_levels<two_level_k4, 144, 8>),
+    affine(GgmlType::Q5_K, "Q5_K", kSuperBlock, 176, 5, 32, false, unpack_q5_k, 6,
+           read_two_levels<two_level_k4, 176, 8>),
+    affine(GgmlType::Q6_K, "Q6_K", kSuperBlock, 210, 6, 16, true, unpack_q6_k, 8,
+           read_two_levels<two_level_q6_k, 210, 16>),
     dense(GgmlType::I8, "I8", DType::I8),
     dense(GgmlType::I16, "I16", DType::I16),
     dense(GgmlType::I32, "I32", DType::I32),

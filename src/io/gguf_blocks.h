@@ -24,6 +24,8 @@ struct GgmlTraits {
   /// group. w = scale * code + bias.
   void (*unpack)(const std::byte* in, int64_t blocks, uint8_t* codes, float* scales,
                  float* biases) = nullptr;
+  /// With format.sub_scale_bits: the scales of `blocks` consecutive blocks in two levels.
+  void (*sub_scales)(const std::byte* in, int64_t blocks, const SubScales& out) = nullptr;
 };
 
 /// Null for a number that is not read here.

@@ -142,6 +142,19 @@ class GgufBlockMatrix final : public AffineMatrix {
       biases += groups;
     }
   }
+  void read_sub_scales(int64_t begin, int64_t count, const SubScales& out) const override {
+    if (traits_.sub_scales == nullptr) return Base::read_sub_scales(begin, count, out);
+    if (!check_range(begin, count)) return;
+    const int64_t groups = cols() / format_.group;
+    SubScales at = out;
+    for (int64_t r = begin; r < begin + count; ++r) {
+      traits_.sub_scales(row(info_.order.stored(r)), blocks_, at);
+      at.super_scales += blocks_;
+      at.sub_scales += groups;
+      if (at.super_biases != nullptr) at.super_biases += blocks_;
+      if (at.sub_biases != nullptr) at.sub_biases += groups;
+    }
+  }
   void release_rows(int64_t begin, int64_t count) const noexcept override {
     release(data_, info_.file, begin, count);
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
+
 namespace mlxcel {
 
 std::string WeightFormat::str() const {
@@ -9,7 +11,9 @@ std::string WeightFormat::str() const {
     case Kind::Dense:
       return fmt::format("dense {}", dtype_name(dense_type));
     case Kind::Affine:
-      return fmt::format("affine{} g{} {}{}", bits, group, dtype_name(scale_type),
+      return fmt::format("affine{} g{} {}{}", bits, group,
+                         sub_scale_bits > 0 ? fmt::format("f16*i{}", sub_scale_bits)
+                                            : std::string(dtype_name(scale_type)),
                          symmetric ? " symmetric" : "");
     case Kind::Mxfp4:
       return "mxfp4";
@@ -21,6 +25,11 @@ std::string WeightFormat::str() const {
       return "fp8 blocks";
   }
   return "unknown";
+}
+
+void MatrixSource::read_sub_scales(int64_t, int64_t, const SubScales&) const {
+  throw Error(Code::Internal,
+              fmt::format("{}: {} has no scales in two levels", name(), format().str()));
 }
 
 }  // namespace mlxcel

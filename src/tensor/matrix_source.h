@@ -19,9 +19,23 @@ struct WeightFormat {
       DType::F32;  // Affine: F32, F16 or BF16, the narrowest type that holds the scales exactly
   bool symmetric =
       false;  // Affine: every bias is exactly -scale * 2^(bits-1) (Q4_0, Q5_0, Q8_0, Q3_K, Q6_K)
+  /// Affine: bits of the integer that makes a group's scale together with the f16 super-scale of
+  /// 256 inputs, and likewise its bias (K-quants: 4, 6 or 8; see SubScales). 0: scales stand alone.
+  uint8_t sub_scale_bits = 0;
   bool operator==(const WeightFormat&) const = default;
   std::string str() const;  // "affine4 g64 bf16", "dense f16"
 };
+
+/// Where scales in two levels are put: scale = f16(super_scales) * sub_scales and bias =
+/// f16(super_biases) * sub_biases, each product rounded to f32. With 4 bits integers are 0 to 15,
+/// with 6 bits -32 to 63, with 8 bits any.
+struct SubScales {
+  uint16_t* super_scales = nullptr;  // [count][cols / 256]
+  uint16_t* super_biases = nullptr;  // not written for symmetric formats
+  int8_t* sub_scales = nullptr;      // [count][cols / group]
+  int8_t* sub_biases = nullptr;      // not written for symmetric formats
+};
+inline constexpr int64_t kSuperGroup = 256;
 
 /// A stored matrix [rows, cols] (outputs by inputs; for embeddings, tokens by hidden). Immutable,
 /// thread-safe.
@@ -39,6 +53,9 @@ class MatrixSource {
   /// Affine formats: codes [count][cols] one byte each, scales and biases [count][cols / group].
   virtual void read_affine(int64_t row_begin, int64_t count, uint8_t* codes, float* scales,
                            float* biases) const = 0;
+  /// Formats with sub_scale_bits: the scales of read_affine in two levels. Throws Internal for
+  /// others.
+  virtual void read_sub_scales(int64_t row_begin, int64_t count, const SubScales& out) const;
   /// Any format: the values as f32, [count][cols]. Affine: scale * code + bias, product and sum
   /// each rounded to f32.
   virtual void read_f32(int64_t row_begin, int64_t count, float* out) const = 0;

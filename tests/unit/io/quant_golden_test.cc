@@ -61,6 +61,31 @@ void expect_planes_agree(const MatrixSource& m) {
   }
 }
 
+// Scales in two levels multiply out to the scales of the planes, sign of zero included.
+void expect_levels_agree(const MatrixSource& m) {
+  const WeightFormat& f = m.format();
+  const auto groups = static_cast<size_t>(m.rows() * (m.cols() / f.group));
+  const auto supers = static_cast<size_t>(m.rows() * (m.cols() / kSuperGroup));
+  std::vector<uint8_t> codes(static_cast<size_t>(m.rows() * m.cols()));
+  std::vector<float> scales(groups), biases(groups);
+  m.read_affine(0, m.rows(), codes.data(), scales.data(), biases.data());
+  std::vector<uint16_t> super_scales(supers), super_biases(supers);
+  std::vector<int8_t> sub_scales(groups), sub_biases(groups);
+  m.read_sub_scales(0, m.rows(),
+                    {.super_scales = super_scales.data(),
+                     .super_biases = f.symmetric ? nullptr : super_biases.data(),
+                     .sub_scales = sub_scales.data(),
+                     .sub_biases = f.symmetric ? nullptr : sub_biases.data()});
+  for (size_t g = 0; g < groups; ++g) {
+    const size_t s = g / static_cast<size_t>(kSuperGroup / f.group);
+    const float scale = f16_to_f32(super_scales[s]) * static_cast<float>(sub_scales[g]);
+    ASSERT_EQ(std::bit_cast<uint32_t>(scale), std::bit_cast<uint32_t>(scales[g])) << g;
+    if (f.symmetric) continue;
+    const float bias = f16_to_f32(super_biases[s]) * static_cast<float>(sub_biases[g]);
+    ASSERT_EQ(std::bit_cast<uint32_t>(bias), std::bit_cast<uint32_t>(biases[g])) << g;
+  }
+}
+
 class GgmlBlocks : public ::testing::TestWithParam<GgmlType> {};
 
 TEST_P(GgmlBlocks, EqualGgufPy) {
@@ -77,6 +102,13 @@ TEST_P(GgmlBlocks, EqualGgufPy) {
   expect_same_bits(read_all(*m), static_cast<const float*>(g->dense_rows(0)), name);
   EXPECT_EQ(m->stored_bytes(), static_cast<int64_t>(stored->data.size()));
   if (m->format().kind == WeightFormat::Kind::Affine) expect_planes_agree(*m);
+  if (name.ends_with("_K")) {
+    EXPECT_GT(m->format().sub_scale_bits, 0);
+    expect_levels_agree(*m);
+  } else {
+    EXPECT_EQ(m->format().sub_scale_bits, 0);
+    EXPECT_THROW(m->read_sub_scales(0, 1, {}), Error);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GgmlBlocks,
