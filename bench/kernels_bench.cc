@@ -177,6 +177,11 @@ void register_benchmarks() {
       {"sym4", affine_format(4, 32, DType::F16, true)},          // Q4_0
       {"sym8", affine_format(8, 32, DType::F16, true)},          // Q8_0
       {"sym6", affine_format(6, 16, DType::F32, true)},          // Q6_K
+      {"q2_k", testing::k_quant_format(2)},
+      {"q3_k", testing::k_quant_format(3)},
+      {"q4_k", testing::k_quant_format(4)},
+      {"q5_k", testing::k_quant_format(5)},
+      {"q6_k", testing::k_quant_format(6)},
       {"affine5", affine_format(5, 32, DType::F16, false)},
       {"affine3", affine_format(3, 64, DType::BF16, false)},
       {"affine2", affine_format(2, 32, DType::F16, false)},
@@ -187,6 +192,7 @@ void register_benchmarks() {
   const std::pair<int64_t, int64_t> shapes[] = {{1536, 576}, {8192, 2048}, {4096, 4096}};
   for (const auto& [rows, cols] : shapes) {
     for (const NamedFormat& f : formats) {
+      if (f.format.sub_scale_bits > 0 && cols % kSuperGroup != 0) continue;
       for (const int64_t m : {1, 8, 128, 512}) {
         const auto name = fmt::format("linear/{}/{}x{}/m{}", f.name, rows, cols, m);
         benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {

@@ -30,6 +30,10 @@ std::vector<Case> cases() {
     }
     out.push_back({affine_format(bits, 32, DType::F16, bits == 8), 80, 576});
   }
+  for (const int bits : {2, 3, 4, 5, 6}) {
+    out.push_back({k_quant_format(bits), 37, 256});
+    out.push_back({k_quant_format(bits), 16, 768});
+  }
   for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::F8E4M3}) {
     out.push_back({dense_format(type), 33, 172});
     out.push_back({dense_format(type), 1, 1});
@@ -136,6 +140,65 @@ TEST(Linear, MemoryIsAboutWhatTheFileHas) {
   }
 }
 
+/// The same matrix with its scales multiplied out.
+class OneLevel final : public MatrixSource {
+ public:
+  explicit OneLevel(const MatrixSource& m) : m_(m), format_(m.format()) {
+    format_.sub_scale_bits = 0;
+  }
+  const WeightFormat& format() const override { return format_; }
+  int64_t rows() const override { return m_.rows(); }
+  int64_t cols() const override { return m_.cols(); }
+  const std::string& name() const override { return m_.name(); }
+  int64_t stored_bytes() const override { return m_.stored_bytes(); }
+  void read_affine(int64_t row, int64_t count, uint8_t* codes, float* scales,
+                   float* biases) const override {
+    m_.read_affine(row, count, codes, scales, biases);
+  }
+  void read_f32(int64_t row, int64_t count, float* out) const override {
+    m_.read_f32(row, count, out);
+  }
+  const void* dense_rows(int64_t) const override { return nullptr; }
+  void release_rows(int64_t, int64_t) const noexcept override {}
+
+ private:
+  const MatrixSource& m_;
+  WeightFormat format_;
+};
+
+TEST(Linear, ScalesInTwoLevelsGiveTheBitsOfScalesMultipliedOut) {
+  for_each_level([] {
+    for (const int bits : {2, 3, 4, 5, 6}) {
+      SCOPED_TRACE(bits);
+      const MemoryMatrix w(k_quant_format(bits), 131, 1024, static_cast<uint64_t>(bits));
+      const auto two = ops::pack_matrix(w, {}), one = ops::pack_matrix(OneLevel(w), {});
+      EXPECT_LT(two->bytes(), one->bytes());
+      for (const int64_t m : {1, 2, 3, 4, 8, 9, 40}) {
+        const Tensor x = random_tensor({m, 1024}, 7);
+        EXPECT_TRUE(
+            same_bits(ops::linear(x, *two).host<float>(), ops::linear(x, *one).host<float>()))
+            << m << " rows";
+      }
+      const Tensor ids = Tensor::of(std::vector<int32_t>{130, 0, 64}, {3});
+      EXPECT_TRUE(same_bits(ops::gather_rows(*two, ids).host<float>(),
+                            ops::gather_rows(*one, ids).host<float>()));
+    }
+  });
+}
+
+TEST(Linear, KQuantsTakeNoMoreThanAFewPercentAboveTheirFile) {
+  backend::register_all();
+  constexpr int64_t kFileBytes[] = {84, 110, 144, 176, 210};  // of 256 weights, Q2_K to Q6_K
+  for (const int bits : {2, 3, 4, 5, 6}) {
+    const MemoryMatrix w(k_quant_format(bits), 64, 512);
+    const int64_t file = kFileBytes[bits - 2] * 128;
+    EXPECT_EQ(w.stored_bytes(), file) << bits;
+    const int64_t packed = ops::pack_matrix(w, {})->bytes();
+    EXPECT_GE(packed, file) << bits;
+    EXPECT_LE(packed * 100, file * 105) << bits;
+  }
+}
+
 TEST(Linear, StridedRowsAndNoRows) {
   for_each_level([] {
     const MemoryMatrix w(affine_format(4, 32, DType::F16, false), 20, 64);
@@ -161,6 +224,8 @@ TEST(Linear, WrongArgumentsAreNamed) {
   MemoryMatrix bad(affine_format(4, 32, DType::F16, false), 4, 64);
   bad.codes()[5] = 16;
   EXPECT_THROW(ops::pack_matrix(bad, {}), Error);
+  // Scales in two levels need whole groups of 256 inputs.
+  EXPECT_THROW((void)ops::kernel_table().packing_for(k_quant_format(4), 128, {}), Error);
   WeightFormat mxfp4;
   mxfp4.kind = WeightFormat::Kind::Mxfp4;
   try {

@@ -48,6 +48,13 @@ WeightFormat affine_format(int bits, int group, DType scale_type, bool symmetric
   return f;
 }
 
+WeightFormat k_quant_format(int bits) {
+  const bool symmetric = bits == 3 || bits == 6;
+  WeightFormat f = affine_format(bits, bits == 4 || bits == 5 ? 32 : 16, DType::F32, symmetric);
+  f.sub_scale_bits = bits == 2 ? 4 : bits == 6 ? 8 : 6;
+  return f;
+}
+
 MemoryMatrix::MemoryMatrix(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed)
     : format_(format), rows_(rows), cols_(cols), released_(static_cast<size_t>(rows)) {
   const int64_t n = rows * cols;
@@ -61,6 +68,10 @@ MemoryMatrix::MemoryMatrix(WeightFormat format, int64_t rows, int64_t cols, uint
   for (size_t i = 0; i < codes_.size(); ++i) {
     codes_[i] = static_cast<uint8_t>(splitmix64(seed * 31 + i) & ((1U << format.bits) - 1));
   }
+  if (format.sub_scale_bits > 0) {
+    make_sub_scales(seed);
+    return;
+  }
   const auto scales = random_floats(n / format.group, seed + 1);
   const auto shifts = random_floats(n / format.group, seed + 2);
   const float middle = std::ldexp(1.0F, format.bits - 1);
@@ -73,9 +84,50 @@ MemoryMatrix::MemoryMatrix(WeightFormat format, int64_t rows, int64_t cols, uint
   }
 }
 
+// Integers of every size a format has, zero included, and super-scales of both signs.
+void MemoryMatrix::make_sub_scales(uint64_t seed) {
+  const auto supers = static_cast<size_t>(rows_ * cols_ / kSuperGroup);
+  const auto values = random_floats(static_cast<int64_t>(2 * supers), seed + 1);
+  for (size_t i = 0; i < supers; ++i) {
+    super_scales_.push_back(f32_to_f16(values[i] * 0.05F));
+    super_biases_.push_back(f32_to_f16(values[supers + i] * 0.05F));
+  }
+  const int bits = format_.sub_scale_bits;
+  const int range = 1 << bits;
+  const int lowest = bits == 8 || (bits == 6 && format_.symmetric) ? -range / 2 : 0;
+  const auto groups = static_cast<size_t>(rows_ * cols_ / format_.group);
+  const float middle = std::ldexp(1.0F, format_.bits - 1);
+  for (size_t g = 0; g < groups; ++g) {
+    const uint64_t random = splitmix64(seed * 77 + g);
+    const auto r = static_cast<uint64_t>(range);
+    sub_scales_.push_back(static_cast<int8_t>(static_cast<int>(random % r) + lowest));
+    sub_biases_.push_back(static_cast<int8_t>((random >> 32) % r));
+    const size_t s = g / static_cast<size_t>(kSuperGroup / format_.group);
+    scales_.push_back(f16_to_f32(super_scales_[s]) * static_cast<float>(sub_scales_[g]));
+    biases_.push_back(format_.symmetric
+                          ? -scales_[g] * middle
+                          : f16_to_f32(super_biases_[s]) * static_cast<float>(sub_biases_[g]));
+  }
+}
+
+void MemoryMatrix::read_sub_scales(int64_t row_begin, int64_t count, const SubScales& out) const {
+  if (format_.sub_scale_bits == 0) return MatrixSource::read_sub_scales(row_begin, count, out);
+  const int64_t supers = cols_ / kSuperGroup, groups = cols_ / format_.group;
+  std::copy_n(super_scales_.begin() + row_begin * supers, count * supers, out.super_scales);
+  std::copy_n(sub_scales_.begin() + row_begin * groups, count * groups, out.sub_scales);
+  if (format_.symmetric) return;
+  std::copy_n(super_biases_.begin() + row_begin * supers, count * supers, out.super_biases);
+  std::copy_n(sub_biases_.begin() + row_begin * groups, count * groups, out.sub_biases);
+}
+
 int64_t MemoryMatrix::stored_bytes() const {
   if (format_.kind == WeightFormat::Kind::Dense) return static_cast<int64_t>(dense_.size());
   const auto groups = static_cast<int64_t>(scales_.size());
+  if (format_.sub_scale_bits > 0) {
+    const int64_t levels =
+        groups * format_.sub_scale_bits / 8 + static_cast<int64_t>(super_scales_.size()) * 2;
+    return rows_ * cols_ * format_.bits / 8 + levels * (format_.symmetric ? 1 : 2);
+  }
   return rows_ * cols_ * format_.bits / 8 +
          groups * size_of(format_.scale_type) * (format_.symmetric ? 1 : 2);
 }

@@ -22,6 +22,7 @@ class MemoryMatrix final : public MatrixSource {
   int64_t stored_bytes() const override;
   void read_affine(int64_t row_begin, int64_t count, uint8_t* codes, float* scales,
                    float* biases) const override;
+  void read_sub_scales(int64_t row_begin, int64_t count, const SubScales& out) const override;
   void read_f32(int64_t row_begin, int64_t count, float* out) const override;
   /// Null when `scattered`, as for tensors that are not contiguous in their file.
   const void* dense_rows(int64_t row_begin) const override;
@@ -37,13 +38,16 @@ class MemoryMatrix final : public MatrixSource {
   std::vector<uint8_t>& dense() { return dense_; }
 
  private:
+  void make_sub_scales(uint64_t seed);
   WeightFormat format_;
   int64_t rows_, cols_;
   std::string name_ = "memory";
-  std::vector<uint8_t> codes_;                       // [rows][cols]
-  std::vector<float> scales_, biases_;               // [rows][cols / group]
-  std::vector<uint8_t> dense_;                       // [rows][cols] of the dense type
-  mutable std::vector<std::atomic<bool>> released_;  // by row
+  std::vector<uint8_t> codes_;                         // [rows][cols]
+  std::vector<float> scales_, biases_;                 // [rows][cols / group]
+  std::vector<uint16_t> super_scales_, super_biases_;  // [rows][cols / 256]
+  std::vector<int8_t> sub_scales_, sub_biases_;        // [rows][cols / group]
+  std::vector<uint8_t> dense_;                         // [rows][cols] of the dense type
+  mutable std::vector<std::atomic<bool>> released_;    // by row
 };
 
 /// Uniform values in [-1, 1), fixed by seed and index (splitmix64).
@@ -51,5 +55,8 @@ std::vector<float> random_floats(int64_t n, uint64_t seed);
 
 WeightFormat dense_format(DType type);
 WeightFormat affine_format(int bits, int group, DType scale_type, bool symmetric);
+
+/// The formats of Q2_K to Q6_K, for bits 2 to 6.
+WeightFormat k_quant_format(int bits);
 
 }  // namespace mlxcel::testing

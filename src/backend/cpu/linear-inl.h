@@ -10,12 +10,40 @@ MLXCEL_INLINE VF load_scales(const uint8_t* p, DType type, int v) {
   return load(reinterpret_cast<const float*>(p) + v * kLanes);
 }
 
+// Scales and biases of group g of a block. In two levels they are formed here, rounded as if they
+// had been read as f32.
+template <class Codec>
+MLXCEL_INLINE VF scales_of(const TileLayout& layout, const uint8_t* block, int64_t g, int v) {
+  if constexpr (Codec::kTwoLevels) {
+    if (layout.sub_scale_bits > 0) {
+      const uint8_t* p = block + layout.sub_offset + g * layout.sub_stride + v * kLanes;
+      const VI integer = layout.sub_scale_bits == 4 ? bit_and(load_u8(p), set1i(15)) : load_s8(p);
+      return mul(load_scales(block + layout.scale_offset, DType::F16, v), to_float(integer));
+    }
+  }
+  return load_scales(block + layout.scale_offset + g * kTile * size_of(layout.scale_type),
+                     layout.scale_type, v);
+}
+template <class Codec>
+MLXCEL_INLINE VF biases_of(const TileLayout& layout, const uint8_t* block, int64_t g, int v) {
+  if constexpr (Codec::kTwoLevels) {
+    if (layout.sub_scale_bits > 0) {
+      const uint8_t* p = block + layout.sub_offset + g * layout.sub_stride + v * kLanes;
+      const VI integer = layout.sub_scale_bits == 4 ? shr(load_u8(p), 4) : load_s8(p + kTile);
+      return mul(load_scales(block + layout.bias_offset, DType::F16, v), to_float(integer));
+    }
+  }
+  return load_scales(block + layout.bias_offset + g * kTile * size_of(layout.scale_type),
+                     layout.scale_type, v);
+}
+
 // ---- codecs: at(cursor, i, v) is the i-th of kStep inputs for the outputs of vector v, times
 // 2^code_shift for bit planes.
 
 template <int L, int H, bool kSymmetric>
 struct PlaneCodec {
   static constexpr int kMode = kSymmetric ? 1 : 2;
+  static constexpr bool kTwoLevels = two_levels_possible(L + H, kSymmetric);
   static constexpr int kPeriod = 32 / L;
   static constexpr int kStep = kPeriod < 16 ? kPeriod : 16;
   // Joining two planes takes longer than the FMA latency, so fewer sums in flight do.
@@ -64,6 +92,7 @@ struct PlaneCodec {
 template <class Element, int kModeOf>
 struct ElementCodec {
   static constexpr int kMode = kModeOf;
+  static constexpr bool kTwoLevels = false;
   static constexpr int kStep = 8;
   static constexpr int kTiles = kGemvTiles;
   using Cursor = const uint8_t*;
@@ -182,7 +211,6 @@ void gemv_tiles(const GemvArgs& a, int64_t row, int64_t tile) {
       VF part[kRows][kNumTiles][kVecs];
       sum_group<Codec, kRows, kNumTiles>(layout, blocks, g * layout.group, g * layout.group + size,
                                          x + first, a.x.stride, part);
-      const int64_t at = g * kTile * size_of(layout.scale_type);
       MLXCEL_UNROLL for (int t = 0; t < kNumTiles; ++t) {
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
           if constexpr (Codec::kMode == 0) {
@@ -190,13 +218,13 @@ void gemv_tiles(const GemvArgs& a, int64_t row, int64_t tile) {
               sums[r][t][v] = add(sums[r][t][v], part[r][t][v]);
             }
           } else {
-            const VF s = load_scales(blocks[t] + layout.scale_offset + at, layout.scale_type, v);
+            const VF s = scales_of<Codec>(layout, blocks[t], g, v);
             MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
               sums[r][t][v] = fma(s, part[r][t][v], sums[r][t][v]);
             }
           }
           if constexpr (Codec::kMode == 2) {
-            const VF z = load_scales(blocks[t] + layout.bias_offset + at, layout.scale_type, v);
+            const VF z = biases_of<Codec>(layout, blocks[t], g, v);
             MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
               sums[r][t][v] = fma(z, set1(x_sums[r * layout.groups + group]), sums[r][t][v]);
             }
@@ -272,14 +300,11 @@ void unpack(const UnpackArgs& a) {
       }
     } else {
       for (int64_t g = 0; g * layout.group < size; ++g) {
-        const int64_t at = g * kTile * size_of(layout.scale_type);
         const int64_t to = ((k0 - a.begin) / layout.group + g) * kTile;
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-          store(a.scales + to + v * kLanes,
-                load_scales(block + layout.scale_offset + at, layout.scale_type, v));
+          store(a.scales + to + v * kLanes, scales_of<Codec>(layout, block, g, v));
           if constexpr (Codec::kMode == 2) {
-            store(a.biases + to + v * kLanes,
-                  load_scales(block + layout.bias_offset + at, layout.scale_type, v));
+            store(a.biases + to + v * kLanes, biases_of<Codec>(layout, block, g, v));
           }
         }
       }

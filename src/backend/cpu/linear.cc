@@ -248,7 +248,7 @@ void panel_entry(const LinearArgs& a) {
 }
 template <int kCodec>
 bool reads(const WeightFormat& format) {
-  return tile16_supports(format, format.kind == WeightFormat::Kind::Affine ? format.group : 1) &&
+  return tile16_supports(format, format.kind == WeightFormat::Kind::Affine ? kSuperGroup : 1) &&
          codec_of(format) == static_cast<Codec>(kCodec);
 }
 

@@ -33,6 +33,8 @@ struct TileRows {
   std::vector<uint8_t> codes;
   std::vector<float> scales, biases, values;
   std::vector<uint16_t> narrow;
+  std::vector<uint16_t> super_scales, super_biases;
+  std::vector<int8_t> sub_scales, sub_biases;
 };
 
 // Writes `scales` [count][groups] of one tile in the layout's type T, lanes from `lane` on.
@@ -58,6 +60,42 @@ void put_scales(const TileLayout& layout, const std::vector<float>& scales, int6
   narrow.resize(scales.size());
   vector_kernels().narrow(layout.scale_type, scales.data(), narrow.data(), count * layout.groups);
   put_typed_scales(layout, narrow.data(), count, lane, to);
+}
+
+// Scales in two levels of rows [begin, begin + count) of a source, lanes from `lane` on.
+void put_sub_scales(const TileLayout& layout, const MatrixSource& source, int64_t begin,
+                    int64_t count, int64_t lane, TileRows& in, uint8_t* tile) {
+  const auto supers = static_cast<size_t>(count * layout.blocks);
+  const auto subs = static_cast<size_t>(count * layout.groups);
+  for (auto* v : {&in.super_scales, &in.super_biases}) v->resize(supers);
+  for (auto* v : {&in.sub_scales, &in.sub_biases}) v->resize(subs);
+  source.read_sub_scales(begin, count,
+                         {.super_scales = in.super_scales.data(),
+                          .super_biases = layout.symmetric ? nullptr : in.super_biases.data(),
+                          .sub_scales = in.sub_scales.data(),
+                          .sub_biases = layout.symmetric ? nullptr : in.sub_biases.data()});
+  const bool nibbles = layout.sub_scale_bits == 4;
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t b = 0; b < layout.blocks; ++b) {
+      uint8_t* block = tile + b * layout.block_bytes;
+      const auto super = static_cast<size_t>(r * layout.blocks + b);
+      std::memcpy(block + layout.scale_offset + (lane + r) * 2, &in.super_scales[super], 2);
+      if (!layout.symmetric) {
+        std::memcpy(block + layout.bias_offset + (lane + r) * 2, &in.super_biases[super], 2);
+      }
+      for (int64_t g = 0; g < layout.block_groups; ++g) {
+        uint8_t* to = block + layout.sub_offset + g * layout.sub_stride + lane + r;
+        const auto sub = static_cast<size_t>(r * layout.groups + b * layout.block_groups + g);
+        const auto scale = static_cast<uint8_t>(in.sub_scales[sub]);
+        const auto bias = static_cast<uint8_t>(layout.symmetric ? 0 : in.sub_biases[sub]);
+        if (nibbles && (scale > 15 || bias > 15)) {
+          throw Error(Code::Corrupt, "a sub-scale does not fit its four bits");
+        }
+        to[0] = static_cast<uint8_t>(nibbles ? scale | bias << 4 : scale);
+        if (!nibbles && !layout.symmetric) to[kTile] = bias;
+      }
+    }
+  }
 }
 
 uint64_t load8(const uint8_t* p) {
@@ -181,6 +219,10 @@ void put_rows(const TileLayout& layout, const MatrixSource& source, int64_t begi
   if (layout.affine) {
     read_codes(layout, source, begin, count, scratch);
     put_codes(layout, scratch, count, lane, tile);
+    if (layout.sub_scale_bits > 0) {
+      put_sub_scales(layout, source, begin, count, lane, scratch, tile);
+      return;
+    }
     put_scales(layout, scratch.scales, count, lane, scratch.narrow, tile + layout.scale_offset);
     if (!layout.symmetric) {
       put_scales(layout, scratch.biases, count, lane, scratch.narrow, tile + layout.bias_offset);
@@ -291,20 +333,31 @@ uint32_t code_at(const TileLayout& layout, const uint8_t* block, int64_t k, int6
   return code;
 }
 
+// Scale and bias of group g (inside its block) of lane r, as the kernels form them.
+void read_scales(const TileLayout& layout, const uint8_t* block, int64_t g, int64_t r, float* scale,
+                 float* bias) {
+  const bool two_levels = layout.sub_scale_bits > 0;
+  const DType type = two_levels ? DType::F16 : layout.scale_type;
+  const int64_t lane = ((two_levels ? 0 : g * kTile) + r) * size_of(type);
+  convert_to_f32(type, block + layout.scale_offset + lane, scale, 1);
+  if (!layout.symmetric) convert_to_f32(type, block + layout.bias_offset + lane, bias, 1);
+  if (two_levels) {
+    const uint8_t* p = block + layout.sub_offset + g * layout.sub_stride + r;
+    const bool nibbles = layout.sub_scale_bits == 4;
+    *scale *= static_cast<float>(nibbles ? *p & 15 : static_cast<int8_t>(*p));
+    if (!layout.symmetric) {
+      *bias *= static_cast<float>(nibbles ? *p >> 4 : static_cast<int8_t>(p[kTile]));
+    }
+  }
+  if (layout.symmetric) *bias = -*scale * static_cast<float>(1 << (layout.bits - 1));
+}
+
 void read_affine_row(const TileLayout& layout, const uint8_t* tile, int64_t r, float* out) {
-  const auto zero = static_cast<float>(1 << (layout.bits - 1));
-  const int64_t size = size_of(layout.scale_type);
   for (int64_t g = 0; g < layout.groups; ++g) {
     const uint8_t* block = tile + g / layout.block_groups * layout.block_bytes;
-    const int64_t lane = (g % layout.block_groups * kTile + r) * size;
     float scale = 0;
     float bias = 0;
-    convert_to_f32(layout.scale_type, block + layout.scale_offset + lane, &scale, 1);
-    if (layout.symmetric) {
-      bias = -scale * zero;
-    } else {
-      convert_to_f32(layout.scale_type, block + layout.bias_offset + lane, &bias, 1);
-    }
+    read_scales(layout, block, g % layout.block_groups, r, &scale, &bias);
     const int64_t first = g % layout.block_groups * layout.group;
     for (int64_t k = 0; k < layout.group && g * layout.group + k < layout.cols; ++k) {
       uint32_t code = code_at(layout, block, first + k, r);
@@ -349,6 +402,12 @@ void tile16_gather(const ops::GatherArgs& a) {
 bool tile16_supports(const WeightFormat& format, int64_t cols) {
   if (format.kind == WeightFormat::Kind::Dense) {
     return is_one_of(format.dense_type, DType::F32, DType::F16, DType::BF16, DType::F8E4M3);
+  }
+  if (format.sub_scale_bits > 0 &&
+      (!is_one_of(format.sub_scale_bits, 4, 6, 8) || cols % kSuperGroup != 0 ||
+       !two_levels_possible(format.bits, format.symmetric) ||
+       (format.sub_scale_bits == 4 && format.symmetric))) {
+    return false;
   }
   return format.kind == WeightFormat::Kind::Affine &&
          ((format.bits >= 1 && format.bits <= 6) || format.bits == 8) &&
