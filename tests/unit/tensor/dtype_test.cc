@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -120,8 +121,9 @@ template <class T>
 void check_integers(DType type, const std::vector<T>& values) {
   ASSERT_EQ(size_of(type), static_cast<int64_t>(sizeof(T))) << dtype_name(type);
   // One byte off, as tensors of a file may be.
-  std::vector<char> memory(values.size() * sizeof(T) + 1);
-  std::memcpy(memory.data() + 1, values.data(), values.size() * sizeof(T));
+  const auto bytes = std::as_bytes(std::span(values));
+  std::vector<std::byte> memory(1);
+  memory.insert(memory.end(), bytes.begin(), bytes.end());
   std::vector<float> out(values.size());
   convert_to_f32(type, memory.data() + 1, out.data(), static_cast<int64_t>(values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
