@@ -88,11 +88,8 @@ float f8e5m2_to_f32(uint8_t bits) {
 uint8_t f32_to_f8e4m3(float value) {
   const auto sign = static_cast<uint8_t>(std::signbit(value) ? 0x80U : 0U);
   const float magnitude = std::fabs(value);
-  if (!(magnitude <=
-        464.0F)) {  // 464 is the middle to 480, which would be NaN: the tie goes to 448
-    return static_cast<uint8_t>(sign | 0x7FU);
-  }
-  return static_cast<uint8_t>(sign | 0x7FU);  // 464 would round to 480, which is NaN
+  // 464 is the middle between 448 and what would be 480, but is NaN: the tie goes to the even 448.
+  if (!(magnitude <= 464.0F)) return static_cast<uint8_t>(sign | 0x7FU);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   const int e = std::max(exponent - 1, -6);

@@ -26,7 +26,12 @@ Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
   if (device.kind != DeviceKind::Cpu) {
     throw Error(Code::Unsupported, "this build has no memory allocator for that device");
   }
-  return over(Buffer::host(shape.numel() * size_of(dtype)), 0, shape, dtype);
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes)) {
+    throw Error(Code::ResourceExhausted, fmt::format("a {} tensor of shape {} is not possible",
+                                                     dtype_name(dtype), shape.str()));
+  }
+  return over(Buffer::host(bytes), 0, shape, dtype);
 }
 
 Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
@@ -94,7 +99,8 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
       MLXCEL_CHECK(unknown < 0, "view() accepts one -1");
       unknown = static_cast<int>(i);
     } else {
-      known *= dims[i];
+      MLXCEL_CHECK(dims[i] >= 0 && !__builtin_mul_overflow(known, dims[i], &known),
+                   "view() cannot have such a dimension");
     }
   }
   if (unknown >= 0) {
@@ -112,8 +118,9 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
 }
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
+  const int64_t size = shape_[axis];  // refuses an axis out of range
   const int at = axis < 0 ? axis + shape_.rank() : axis;
-  if (begin < 0 || end < begin || end > shape_[at]) {
+  if (begin < 0 || end < begin || end > size) {
     throw Error(Code::InvalidArgument,
                 fmt::format("slice [{}, {}) of axis {} of {}", begin, end, axis, shape_.str()));
   }
