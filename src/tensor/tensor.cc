@@ -99,8 +99,9 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
       MLXCEL_CHECK(unknown < 0, "view() accepts one -1");
       unknown = static_cast<int>(i);
     } else {
-      MLXCEL_CHECK(dims[i] >= 0 && !__builtin_mul_overflow(known, dims[i], &known),
-                   "view() cannot have such a dimension");
+      if (__builtin_mul_overflow(known, dims[i], &known)) {
+        throw Error(Code::InvalidArgument, "a view has too many elements");
+      }
     }
   }
   if (unknown >= 0) {
