@@ -212,7 +212,7 @@ void fetch_into(const std::string& dir, const std::string& repo_id, const HubOpt
   HttpClient client(http_options(options, nullptr));
   const HttpOptions& http = client.options();
   if (!http.token.empty() && !http.endpoint.starts_with("https://") && !http.allow_insecure_token) {
-    log::warn("the token is not sent to {}, which is not https", http.endpoint);
+    log::warn("the token is not sent to {}, which is not https", url_for_messages(http.endpoint));
   }
   const RemoteRepo repo = list_repository(client, repo_id, options.revision, retry);
   std::vector<RemoteFile> files =

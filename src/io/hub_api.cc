@@ -159,7 +159,7 @@ std::string file_url(const HttpClient& client, const RemoteRepo& repo, const Rem
 }
 
 void refuse(const HttpResponse& response, const HttpClient& client, std::string_view what) {
-  const std::string& endpoint = client.options().endpoint;
+  const std::string endpoint = url_for_messages(client.options().endpoint);
   const bool with_token = !client.options().token.empty();
   if (!response.transport_error.empty() || response.status == 0) {
     throw Error(Code::Deadline,

@@ -78,7 +78,13 @@ std::string url_path(std::string_view text) {
 }
 
 std::string url_for_messages(std::string_view url) {
-  return std::string(url.substr(0, url.find_first_of("?#")));
+  std::string out(url.substr(0, url.find_first_of("?#")));
+  // A user name and password end at the last '@' of the authority.
+  const size_t scheme = out.find("://");
+  const size_t authority = scheme == std::string::npos ? 0 : scheme + 3;
+  const size_t at = out.substr(0, out.find('/', authority)).rfind('@');
+  if (at != std::string::npos && at >= authority) out.erase(authority, at + 1 - authority);
+  return out;
 }
 
 std::string with_default_org(std::string_view name) {

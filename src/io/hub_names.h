@@ -17,7 +17,7 @@ void check_repo_file_name(std::string_view name, std::string_view repo_id);
 /// Percent-encodes everything but unreserved characters and '/'.
 std::string url_path(std::string_view text);
 
-/// `url` without its query and fragment: signed links carry secrets there.
+/// `url` without user name, password, query and fragment: credentials and signed links are secrets.
 std::string url_for_messages(std::string_view url);
 
 /// "owner/name" of a name without a slash: the owner is MLXCEL_DEFAULT_ORG, else mlx-community.

@@ -43,6 +43,8 @@ TEST(HubNames, ChecksRevisions) {
 TEST(HubNames, EncodesPathsAndHidesQueries) {
   EXPECT_EQ(url_path("a b/c+d.json"), "a%20b/c%2Bd.json");
   EXPECT_EQ(url_for_messages("https://h/p?sig=secret#x"), "https://h/p");
+  EXPECT_EQ(url_for_messages("http://user:se@cret@h:9/a@b"), "http://h:9/a@b");
+  EXPECT_EQ(url_for_messages("user:secret@h"), "h");
 }
 
 TEST(HubNames, ExpandsBareNames) {
