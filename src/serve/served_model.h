@@ -1,0 +1,51 @@
+// What the routes of a server share: the loaded model, its formats, and the defaults of requests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "serve/chat_session.h"
+#include "text/tokenizer.h"
+
+namespace mlxcel::serve {
+
+/// The model that a server was started with. Filled once by the application, then read-only.
+struct ServedModel {
+  std::string id;                    // --alias, else the name of the file or folder
+  std::vector<std::string> aliases;  // further names in the model list
+  std::string path;                  // as given; never sent to clients
+  std::string family;                // "llama"
+  int64_t created_unix_s = 0, num_parameters = 0, weight_bytes = 0;
+  int32_t vocab_size = 0, train_context_tokens = 0;
+  std::shared_ptr<engine::Engine> engine;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  ChatFormat chat;
+  std::vector<text::TokenId> stop_ids;  // end-of-text ids of the checkpoint
+};
+
+/// Defaults that a request overrides. PATCH /v1/settings replaces the whole object atomically.
+struct RequestDefaults {
+  engine::SamplingParams sampling;
+  int32_t max_tokens = -1;  // --n-predict; a non-negative flag is also a cap (decisions.md C11)
+  bool max_tokens_is_cap = false;
+  std::optional<int32_t> reasoning_budget;
+  Json chat_template_kwargs = Json::object();
+};
+
+/// Shared by all handlers; outlives them.
+struct ServerState {
+  ServedModel model;
+  int32_t num_slots = 4;
+  bool slots_endpoint = true, metrics_endpoint = false, props_endpoint = false;
+  std::chrono::milliseconds ping_interval{5000};
+  std::function<std::shared_ptr<const RequestDefaults>()> defaults;
+};
+
+}  // namespace mlxcel::serve
