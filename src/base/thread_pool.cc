@@ -65,10 +65,22 @@ std::atomic<ThreadPool*> replacement{nullptr};
 }  // namespace
 
 struct ThreadPool::Impl {
-  // The job in flight; written by the caller before `generation` is raised.
+  // The job in flight; written by the caller before `generation` is raised, and not before every
+  // share of the job before it was done. Only a thread that has claimed a share may read it.
   RangeFn fn = nullptr;
   void* context = nullptr;
   int64_t count = 0, per_thread = 0;
+
+  /// The last generation whose share `index` was claimed. A claim raises it by one from the
+  /// generation before, so each share of a job is claimed once, by its worker or by the caller.
+  struct alignas(64) Claim {
+    std::atomic<uint64_t> generation{0};
+    bool take(uint64_t job) {
+      uint64_t before = job - 1;
+      return generation.compare_exchange_strong(before, job);
+    }
+  };
+  std::vector<Claim> claims;  // one per worker thread; [0] unused
 
   std::atomic<uint64_t> generation{0};
   std::atomic<int> pending{0};
@@ -108,6 +120,7 @@ struct ThreadPool::Impl {
       }
       if (stop.load()) return;
       seen = generation.load();
+      if (!claims[static_cast<size_t>(index)].take(seen)) continue;
       work(index);
       // The caller says that it sleeps before it looks at `pending` again, so one of the two sees
       // the other.
@@ -115,6 +128,15 @@ struct ThreadPool::Impl {
         const std::lock_guard lock(mutex);
         done.notify_one();
       }
+    }
+  }
+
+  /// Runs the shares of job `job` whose threads have not begun them.
+  void take_over(uint64_t job) {
+    for (int i = num_threads - 1; i > 0; --i) {
+      if (!claims[static_cast<size_t>(i)].take(job)) continue;
+      work(i);
+      pending.fetch_sub(1);
     }
   }
 
@@ -138,6 +160,7 @@ ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
   }
   impl_->num_threads = num_threads;
   impl_->spin = num_threads <= usable_processors();
+  impl_->claims = std::vector<Impl::Claim>(static_cast<size_t>(num_threads));
   for (int i = 1; i < num_threads; ++i)
     impl_->threads.emplace_back([this, i] { impl_->worker(i); });
 }
@@ -169,7 +192,7 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeFn fn, void* context) {
   p.per_thread = (grains + p.num_threads - 1) / p.num_threads * grain;
   p.failure = nullptr;
   p.pending.store(p.num_threads - 1);
-  p.generation.fetch_add(1);
+  const uint64_t job = p.generation.fetch_add(1) + 1;
   if (p.sleepers.load() > 0) {
     {
       const std::lock_guard lock(p.mutex);
@@ -178,6 +201,7 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeFn fn, void* context) {
   }
   inside_pool = true;
   p.work(0);
+  p.take_over(job);
   inside_pool = false;
   p.wait_for_workers();
   if (p.failure) std::rethrow_exception(p.failure);

@@ -1,6 +1,8 @@
 // A pool for data-parallel loops of microseconds to milliseconds: static partition, the caller
-// taking a share of the work. Who waits, worker or caller, spins for 30 microseconds, yields a few
-// times and then sleeps; a pool of more threads than processors never spins.
+// taking a share of the work. A share that its thread has not begun when the caller is done with
+// its own is run by the caller, so a loop never waits for a thread that has no processor. Who
+// waits, worker or caller, spins for 30 microseconds, yields a few times and then sleeps; a pool of
+// more threads than processors never spins.
 #pragma once
 
 #include <cstdint>

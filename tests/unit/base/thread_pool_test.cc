@@ -47,6 +47,19 @@ TEST(ThreadPool, ManyGenerationsLoseNoWakeUp) {
   EXPECT_EQ(total.load(), 1200);
 }
 
+TEST(ThreadPool, SharesOfThreadsWithoutAProcessorRunOnce) {
+  // Far more threads than processors: most shares are taken over by the caller, and late workers
+  // find them gone.
+  ThreadPool pool(48);
+  std::vector<int> hits(48);
+  for (int i = 0; i < 2000; ++i) {
+    pool.parallel_for(48, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) ++hits[static_cast<size_t>(j)];
+    });
+  }
+  for (const int h : hits) EXPECT_EQ(h, 2000);
+}
+
 TEST(ThreadPool, FirstExceptionReachesTheCallerAndThePoolLivesOn) {
   ThreadPool pool(3);
   for (int i = 0; i < 50; ++i) {
