@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,12 +20,23 @@ namespace {
 constexpr int kHistoryEntries = 1000;
 constexpr size_t kMaxLine = size_t{4} << 20;
 
-/// One byte of standard input: 1, 0 at the end, -1 when a signal or an error came between.
+/// How long an interrupt that another thread took, or that came just before the wait, may stay
+/// unseen.
+constexpr int kInterruptPollMs = 50;
+
+/// One byte of standard input: 1, 0 at the end, -1 with errno when Ctrl-C or an error came between.
 int read_byte(char& byte) {
   while (true) {
+    if (interrupt_pending()) {
+      errno = EINTR;
+      return -1;
+    }
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&input, 1, kInterruptPollMs);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
     if (n >= 0) return static_cast<int>(n);
-    if (errno != EINTR || interrupt_pending()) return -1;
+    if (errno != EINTR) return -1;
   }
 }
 
