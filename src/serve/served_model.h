@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "serve/chat_session.h"
+#include "serve/slots.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::serve {
@@ -39,6 +40,32 @@ struct RequestDefaults {
   Json chat_template_kwargs = Json::object();
 };
 
+/// Where thinking goes in a chat answer (--reasoning-format).
+enum class ReasoningFormat : uint8_t {
+  Auto,            // as Deepseek
+  None,            // all of it is content, with its markers
+  Deepseek,        // split into reasoning_content and content
+  DeepseekLegacy,  // split, and the content keeps all of it too
+};
+
+/// Bounds of a store of answers in memory; 0 entries switches it off, 0 seconds means no end.
+struct StoreLimits {
+  int64_t max_entries = 0, max_bytes = 0, ttl_seconds = 0;
+};
+
+/// How the generation routes behave, from the flags of the server.
+struct GenerationOptions {
+  ReasoningFormat reasoning_format = ReasoningFormat::Auto;
+  bool reasoning_alias = false;  // --reasoning-alias-field reasoning: chat answers repeat it there
+  bool skip_chat_parsing = false;  // everything is content
+  bool prefill_assistant = true;   // a last assistant message is continued
+  bool spm_infill = false;         // suffix before prefix
+  bool verbose = false;            // "__verbose" in chat answers
+  StoreLimits responses{1024, 268435456, 3600};
+  StoreLimits conversations{256, 67108864, 3600};
+  std::string vertex_predict_path;  // AIP_PREDICT_ROUTE with AIP_MODE=PREDICTION; empty: none
+};
+
 /// Shared by all handlers; outlives them.
 struct ServerState {
   ServedModel model;
@@ -46,6 +73,8 @@ struct ServerState {
   bool slots_endpoint = true, metrics_endpoint = false, props_endpoint = false;
   std::chrono::milliseconds ping_interval{5000};
   std::function<std::shared_ptr<const RequestDefaults>()> defaults;
+  GenerationOptions generation;
+  std::shared_ptr<SlotTable> slots;  // num_slots of them; never null once routes are added
 };
 
 }  // namespace mlxcel::serve
