@@ -19,6 +19,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> path_values;     // "{id}" of the route's pattern
   std::string body;                                                 // within the size limit
   std::string client;                                               // address, for logs
+  int key_id = -1;  // which configured API key it came with; -1 = none was needed
 
   /// First value of a name; null when absent. `name` of header() is in lower case.
   const std::string* header(std::string_view name) const;
@@ -35,7 +36,8 @@ struct HttpResponse {
 
 /// A request being answered: either one reply(), or begin_stream(), write()... and finish(). Every
 /// member may be called from any thread, never blocks and never throws; what is written after the
-/// client has gone is dropped. An exchange destroyed without an answer replies 500.
+/// client has gone is dropped. An exchange destroyed without an answer replies 500; one destroyed
+/// inside a stream closes the connection, so that the client sees a broken body.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -54,10 +56,10 @@ class Exchange {
 
   /// Whether the client is gone.
   virtual bool closed() const noexcept = 0;
-  /// Called at most once, from a thread of the server, when the client goes away before the answer
-  /// is complete; at once when it is gone already.
+  /// Called at most once, from a thread of the server, when the client goes away before reply() or
+  /// finish(), or reads so slowly that its queue overflows; at once when it is gone already.
   virtual void on_close(std::function<void()> callback) noexcept = 0;
-  /// Bytes that wait for a slow reader.
+  /// Bytes that wait for a slow reader. Beyond the server's limit the client is cut off.
   virtual size_t queued_bytes() const noexcept = 0;
 };
 
@@ -78,11 +80,14 @@ class Router {
     std::vector<std::pair<std::string, std::string>> path_values;
     std::vector<std::string> allowed;  // methods of this path, when only the method is wrong
   };
+  /// Literal segments win over names. HEAD finds a GET route when it has none of its own.
   Match find(std::string_view method, std::string_view path) const;
+  /// Method and pattern of every route, in the order of add().
+  std::vector<std::pair<std::string, std::string>> list() const;
 
  private:
   struct Route {
-    std::string method;
+    std::string method, pattern;
     std::vector<std::string> segments;
     Handler handler;
     Auth auth;
