@@ -90,6 +90,8 @@ engine::Request Session::request(const PreparedPrompt& prompt,
   request.prompt = prompt.rendered.ids;
   request.sampling = sampling;
   request.max_tokens = arguments_.max_tokens;
+  request.loop_detection =
+      engine::loop_detection_from_environment().value_or(engine::LoopDetection{});
   request.stop_ids = model_.eos_ids;
   request.stop_strings = arguments_.stop;
   if (prompt.generic) {

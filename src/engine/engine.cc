@@ -67,6 +67,7 @@ SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
     throw Error(Code::InvalidArgument, "stop strings need a tokenizer");
   }
   validate(request.sampling);
+  validate(request.loop_detection);
   auto s = std::make_shared<Sequence>();
   s->stops = StopMatcher(request.stop_strings);
   s->tokens = std::move(request.prompt);

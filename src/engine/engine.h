@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/loop_detector.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "nn/causal_lm.h"
@@ -28,7 +29,8 @@ struct Request {
   int32_t max_tokens = -1;        // -1 = until the context is full
   std::vector<TokenId> stop_ids;  // end-of-text ids; they are not part of the text
   std::vector<std::string>
-      stop_strings;  // earliest match in the decoded text ends it; the match is cut
+      stop_strings;              // earliest match in the decoded text ends it; the match is cut
+  LoopDetection loop_detection;  // ends an answer that repeats itself, with Finish::Stop
   Priority priority = Priority::Normal;
   bool use_prefix_cache = true;
   std::string cache_scope;  // template, adapter and session facts: sequences of different scopes
@@ -74,8 +76,9 @@ struct EngineOptions {
   int32_t block_tokens = 32;
   std::optional<int64_t> kv_budget_bytes;  // unset = auto (from free memory); 0 = unbounded
   double admission_watermark = 0.01;
-  bool dense_kv = false;      // one run of contiguous blocks per sequence
-  int32_t max_kv_tokens = 0;  // --max-kv-size; 0 = off
+  bool dense_kv = false;  // one run of contiguous blocks per sequence
+  /// --max-kv-size: layers of full attention keep and see only that many last positions; 0 = off.
+  int32_t max_kv_tokens = 0;
   bool prefix_cache = true;
   int64_t prefix_cache_bytes = int64_t{2} << 30;
   int32_t prefix_cache_max_entries = 1024, prefix_cache_min_tokens = 32;
@@ -85,6 +88,9 @@ struct EngineOptions {
   int32_t prefix_snapshot_max_entries = 4096;
   double prefix_snapshot_ttl_s = 7200;
   double decode_timeout_s = 600;
+  /// Generated tokens after which unused host memory goes back to the system; 0 = never.
+  /// MLXCEL_CACHE_CLEAR_INTERVAL replaces it.
+  int64_t cache_clear_interval = 256;
   std::string trace_path;  // chrome-trace of scheduler decisions, written at the end
 };
 

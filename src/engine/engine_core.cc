@@ -88,13 +88,24 @@ void EngineCore::tick() {
   }
   std::vector<PlannedRow> rows;
   if (action != Action::Idle) rows = plan(action);
-  if (!rows.empty()) return run_step(action, rows, begin);
+  if (!rows.empty()) {
+    run_step(action, rows, begin);
+    return clear_unused_memory();
+  }
   update_gauges();
   deliver(false);
   sweep_ended();
   update_gauges();
   const bool nothing_to_do = rows_.empty() && queue_.size() == 0 && scores_.empty();
   if (nothing_to_do && !scored) take_in(true);
+}
+
+// Long prompts leave large intermediate results in the allocator; a decode step needs none of them.
+void EngineCore::clear_unused_memory() {
+  const int64_t interval = resolved_.options.cache_clear_interval;
+  if (interval == 0 || tokens_since_clear_ < interval) return;
+  tokens_since_clear_ = 0;
+  Buffer::trim_host_cache();
 }
 
 void EngineCore::take_in(bool wait) {

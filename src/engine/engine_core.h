@@ -74,6 +74,7 @@ class EngineCore {
 
   // engine_core.cc: the tick
   void tick();
+  void clear_unused_memory();
   void take_in(bool wait);
   void apply_cancels(const std::vector<RequestId>& ids);
   void expire_rows(Clock::time_point now);
@@ -135,6 +136,7 @@ class EngineCore {
   std::deque<ScoreJob> scores_;
   int32_t decode_ticks_since_prefill_ = 0;
   int32_t consecutive_failures_ = 0;
+  int64_t tokens_since_clear_ = 0;
   bool admission_blocked_ = false;
   bool failed_ = false;
   bool stopping_ = false;

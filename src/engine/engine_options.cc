@@ -41,6 +41,18 @@ void check_options(const EngineOptions& o) {
   check_range("prompt cache snapshot entries", o.prefix_snapshot_max_entries, 0, 1 << 30);
 }
 
+/// Bounds what layers of full attention keep, as if they had a sliding window of that size.
+std::vector<nn::CacheSpec> bounded(std::vector<nn::CacheSpec> caches, int32_t max_kv_tokens) {
+  for (nn::CacheSpec& c : caches) {
+    const bool keeps_everything =
+        c.kind == nn::CacheSpec::Kind::Full || c.kind == nn::CacheSpec::Kind::Latent;
+    if (max_kv_tokens == 0 || !keeps_everything) continue;
+    c.kind = nn::CacheSpec::Kind::Window;
+    c.window = max_kv_tokens;
+  }
+  return caches;
+}
+
 int32_t wanted_context(const nn::ModelSpec& spec, const EngineOptions& o) {
   int64_t context = spec.max_positions > 0 ? spec.max_positions : 4096;
   if (o.context_tokens > 0) {
@@ -48,13 +60,6 @@ int32_t wanted_context(const nn::ModelSpec& spec, const EngineOptions& o) {
       log::warn("context of {} tokens: the model was made for {}", o.context_tokens, context);
     }
     context = o.context_tokens;
-  }
-  // Sliding windows bound themselves; the cap is for layers that keep everything.
-  const bool keeps_everything = std::ranges::any_of(spec.caches, [](const nn::CacheSpec& c) {
-    return c.kind == nn::CacheSpec::Kind::Full || c.kind == nn::CacheSpec::Kind::Latent;
-  });
-  if (o.max_kv_tokens > 0 && keeps_everything) {
-    context = std::min<int64_t>(context, o.max_kv_tokens);
   }
   return static_cast<int32_t>(std::min<int64_t>(context, 1 << 30));
 }
@@ -116,7 +121,8 @@ ResolvedOptions resolve_options(const nn::CausalLm& model, const EngineOptions& 
               .mixed_steps = options.mixed_steps,
               .preemption = options.preemption,
               .preemption_policy = options.preemption_policy};
-  r.layout = make_kv_layout(spec.caches, options.block_tokens, options.kv_type);
+  r.layout = make_kv_layout(bounded(spec.caches, options.max_kv_tokens), options.block_tokens,
+                            options.kv_type);
   r.context_tokens = wanted_context(spec, options);
   const int32_t piece = options.prefill_chunk_tokens.value_or(kLongestPiece);
   r.step_tokens = piece > 0 ? std::min(piece, r.context_tokens) : r.context_tokens;
@@ -134,6 +140,11 @@ ResolvedOptions resolve_options(const nn::CausalLm& model, const EngineOptions& 
       r.context_tokens = fitting;
       r.step_tokens = std::min(r.step_tokens, fitting);
     }
+  }
+  if (const auto interval = env::get_int("MLXCEL_CACHE_CLEAR_INTERVAL")) {
+    check_range("environment variable MLXCEL_CACHE_CLEAR_INTERVAL", *interval, int64_t{0},
+                int64_t{1} << 40);
+    r.options.cache_clear_interval = *interval;
   }
   r.force_sync = env::present("MLXCEL_FORCE_SYNC");
   return r;

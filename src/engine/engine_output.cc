@@ -68,7 +68,13 @@ void EngineCore::accept(const SequencePtr& s, Result<SampledToken> token, Clock:
     delivery.token = std::move(token).value();
     s->tokens.push_back(id);
     ++s->num_generated;
-    if (static_cast<int32_t>(s->tokens.size()) >= s->limit_tokens) delivery.finish = Finish::Length;
+    ++tokens_since_clear_;
+    const auto generated = std::span(s->tokens).last(static_cast<size_t>(s->num_generated));
+    if (static_cast<int32_t>(s->tokens.size()) >= s->limit_tokens) {
+      delivery.finish = Finish::Length;
+    } else if (ends_in_loop(generated, request.loop_detection)) {
+      delivery.finish = Finish::Stop;
+    }
   }
   const bool finished = delivery.finish.has_value();
   deliveries_.push_back(std::move(delivery));

@@ -319,7 +319,8 @@ ops::PagedKv KvCache::kv(int layer) const {
           .block_tokens = layout_.block_tokens,
           .kv_heads = spec.num_kv_heads,
           .k_dim = spec.k_dim,
-          .v_dim = spec.v_dim};
+          .v_dim = spec.v_dim,
+          .window = layout_.groups[static_cast<size_t>(layout_.layer_group[i])].window};
 }
 
 Tensor KvCache::state(int layer, int index) const {

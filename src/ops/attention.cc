@@ -77,10 +77,12 @@ Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSe
   if (options.window < 0 || !(options.softcap >= 0.0F)) {
     bad_argument("attention", "window and softcap must not be negative");
   }
+  const int32_t window = options.window == 0 || kv.window == 0
+                             ? std::max(options.window, kv.window)
+                             : std::min(options.window, kv.window);
   for (const AttentionSegment& s : segments) {
     const int64_t oldest = int64_t{s.kv_len} - s.q_len;  // position of the first query
-    const int64_t first =
-        options.window > 0 ? std::max<int64_t>(0, oldest - options.window + 1) : 0;
+    const int64_t first = window > 0 ? std::max<int64_t>(0, oldest - window + 1) : 0;
     check_segment("attention", kv, s, rows.outer, first);
   }
   AttentionArgs args{.kv = kv,
@@ -90,7 +92,7 @@ Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSe
                      .heads = static_cast<int32_t>(q.dim(1)),
                      .scale = options.scale,
                      .softcap = options.softcap,
-                     .window = options.window};
+                     .window = window};
   if (options.sinks != nullptr) {
     args.sinks = vector_of("attention", "sinks", *options.sinks, q.dim(1));
   }

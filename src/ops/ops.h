@@ -95,6 +95,7 @@ struct PagedKv {
   DType type = DType::F16;  // F32, F16 or BF16
   Device device{};
   int32_t num_blocks = 0, block_tokens = 32, kv_heads = 0, k_dim = 0, v_dim = 0;
+  int32_t window = 0;  // only so many last positions are kept, and attention sees no more; 0 = all
 };
 
 /// New tokens of one sequence. blocks[i] holds positions [i * block_tokens, (i + 1) *

@@ -68,8 +68,40 @@ TEST(Engine, EndsWhenTheContextIsFull) {
   ASSERT_TRUE(out.done);
   EXPECT_EQ(out.done->reason, Finish::Length);
   EXPECT_EQ(out.done->num_generated, 10);
-  options.max_kv_tokens = 35;
-  EXPECT_EQ(Engine::start(model, nullptr, options)->context_tokens(), 35);
+}
+
+TEST(Engine, MaxKvSizeTurnsFullAttentionIntoAWindow) {
+  auto full = std::make_shared<FakeLm>();
+  FakeConfig config;
+  for (nn::CacheSpec& c : config.layers) {
+    c.kind = nn::CacheSpec::Kind::Window;
+    c.window = 16;
+  }
+  const FakeLm windowed(config);
+  for (const bool batching : {true, false}) {
+    EngineOptions options = test_options();
+    options.batching = batching;
+    options.max_kv_tokens = 16;
+    auto engine = Engine::start(full, plain_tokenizer(), options);
+    EXPECT_EQ(engine->context_tokens(), 4096);
+    for (const size_t length : {size_t{5}, size_t{40}}) {
+      const Request r = greedy(random_prompt(length, length), 60);
+      EXPECT_EQ(run_one(*engine, r).ids, expected_ids(windowed, r));
+    }
+  }
+}
+
+TEST(Engine, EndsAnAnswerThatLoops) {
+  auto engine = Engine::start(std::make_shared<FakeLm>(), plain_tokenizer(), test_options());
+  Request r = greedy(random_prompt(5, 1), 200);
+  r.sampling.logit_bias = {{7, 1000.0F}};  // only one token is ever drawn
+  EXPECT_EQ(run_one(*engine, r).done->num_generated, 200);
+  r.loop_detection = {.min_pattern_size = 1, .max_pattern_size = 20, .min_count = 12};
+  const Outcome out = run_one(*engine, r);
+  EXPECT_EQ(out.done->num_generated, 12);
+  EXPECT_EQ(out.done->reason, Finish::Stop);
+  r.loop_detection.min_count = 1;
+  EXPECT_FALSE(engine->submit(r, std::make_shared<CollectSink>()).ok());
 }
 
 TEST(Engine, RefusesWhatCannotRun) {

@@ -155,7 +155,9 @@ Tensor FakeLm::forward(const nn::Batch& batch) const {
       };
       for (int32_t i = 0; i < seg.q_len; ++i) {
         const int32_t p = first_new + i;
-        const int32_t first = spec.window > 0 ? std::max(0, p - spec.window + 1) : 0;
+        const int32_t window = spec.window > 0 && kv.window > 0 ? std::min(spec.window, kv.window)
+                                                                : std::max(spec.window, kv.window);
+        const int32_t first = window > 0 ? std::max(0, p - window + 1) : 0;
         double& value = x[static_cast<size_t>(seg.row + i)];
         value = attend(value, l, spec, first, p, visit);
       }
