@@ -86,6 +86,14 @@ std::optional<int64_t> index_total(const std::string& dir) {
   return static_cast<int64_t>(value);
 }
 
+/// Text from a configuration for the terminal: control characters become '?'.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return text;
+}
+
 void estimate_weights(const std::string& path, const io::Config& config, MemoryEstimate& e) {
   if (!is_directory(path)) {
     e.weights = io::GgufFile::open(path)->tensor_bytes();
@@ -204,7 +212,8 @@ std::string estimate_banner(const MemoryEstimate& e) {
   const auto line = [&](const char* label, const std::string& value) {
     out += fmt::format("{:<16}{}\n", label, value);
   };
-  line("Model:", e.model_type.empty() ? e.model : fmt::format("{} ({})", e.model, e.model_type));
+  line("Model:",
+       e.model_type.empty() ? e.model : fmt::format("{} ({})", e.model, one_line(e.model_type)));
   line("Context length:",
        fmt::format("{} tokens (batch = {})", e.inputs.context_tokens, e.inputs.batch));
   line("Quant hint:", e.inputs.quant);

@@ -49,7 +49,7 @@ class Chat {
       if (message) handle(*message);
     }
     fmt::print("Bye!\n");
-    return 0;
+    return failed_ && !editor_.interactive() ? 1 : 0;
   }
 
  private:
@@ -134,6 +134,7 @@ class Chat {
     } catch (const Error& e) {
       std::fflush(stdout);
       fmt::print(stderr, "error: {}\n", e.message());
+      failed_ = true;
     }
   }
 
@@ -143,6 +144,7 @@ class Chat {
   Json messages_ = Json::array();
   int conversation_ = 1;
   bool done_ = false;
+  bool failed_ = false;  // some message had no answer; scripts see it in the exit code
 };
 
 }  // namespace

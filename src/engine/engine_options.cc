@@ -124,6 +124,12 @@ ResolvedOptions resolve_options(const nn::CausalLm& model, const EngineOptions& 
   r.layout = make_kv_layout(bounded(spec.caches, options.max_kv_tokens), options.block_tokens,
                             options.kv_type);
   r.context_tokens = wanted_context(spec, options);
+  if (r.context_tokens < 2) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("a context of {} token leaves no room for an answer: raise the context "
+                            "size, or max_position_embeddings of the model",
+                            r.context_tokens));
+  }
   const int32_t piece = options.prefill_chunk_tokens.value_or(kLongestPiece);
   r.step_tokens = piece > 0 ? std::min(piece, r.context_tokens) : r.context_tokens;
   r.budget_bytes = choose_budget(spec, r);

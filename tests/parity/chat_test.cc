@@ -102,7 +102,7 @@ TEST_F(ChatTest, TemplateRefusalIsNamedAndTheChatGoesOn) {
   const std::string dir = with_template("{{ raise_exception('only poems please') }}");
   options_.input = "hello\n/bye\n";
   const ProcessResult r = mlxcel({"run", dir, "-n", "3"});
-  EXPECT_EQ(r.exit_code, 0);
+  EXPECT_EQ(r.exit_code, 1) << "a script sees that a message had no answer";
   EXPECT_THAT(r.err, HasSubstr("only poems please"));
   EXPECT_THAT(error({"generate", "-m", dir, "-p", "x"}), HasSubstr("only poems please"));
 }
