@@ -13,6 +13,7 @@ void register_all() {
   std::call_once(once, [] {
     cpu::register_linear(ops::kernel_table());
     cpu::register_ops(ops::op_table(DeviceKind::Cpu));
+    cpu::register_experts(ops::op_table(DeviceKind::Cpu));
   });
 }
 

@@ -50,6 +50,8 @@ using ReductionOrder = uint16_t;
 struct Packing {
   DeviceKind device = DeviceKind::Cpu;
   Layout layout = Layout::CpuTile16;
+  /// Rows at whose multiples a matrix can be cut: row r begins bytes(format, r, cols) after row 0.
+  int64_t tile_rows = 1;
   bool (*supports)(const WeightFormat& format, int64_t cols) = nullptr;
   int64_t (*bytes)(const WeightFormat& format, int64_t rows, int64_t cols) = nullptr;
   void (*pack)(std::span<const MatrixSource* const> sources, void* out) = nullptr;

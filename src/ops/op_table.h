@@ -77,6 +77,13 @@ struct AttentionArgs {
   const float* sinks = nullptr;  // [H] or null
 };
 
+// Of expert_table.h.
+struct RouteArgs;
+struct ExpertLinearArgs;
+struct CombineArgs;
+struct ScaleRowsArgs;
+struct ClampedSwigluArgs;
+
 struct OpTable {
   void (*rms_norm)(const NormArgs&) = nullptr;  // rms_norm and add_rms_norm
   void (*layer_norm)(const NormArgs&) = nullptr;
@@ -91,6 +98,12 @@ struct OpTable {
   void (*rope)(const RopeArgs&) = nullptr;
   void (*kv_append)(const KvAppendArgs&) = nullptr;
   void (*attention)(const AttentionArgs&) = nullptr;
+  void (*route)(const RouteArgs&) = nullptr;
+  void (*expert_linear)(const ExpertLinearArgs&) = nullptr;
+  void (*combine_experts)(const CombineArgs&) = nullptr;
+  void (*scale_rows)(const ScaleRowsArgs&) = nullptr;
+  void (*sigmoid)(const UnaryArgs&) = nullptr;
+  void (*clamped_swiglu)(const ClampedSwigluArgs&) = nullptr;
 };
 
 /// The process-wide table of a device kind, written only by the backends' registration.

@@ -9,6 +9,10 @@ namespace mlxcel::cpu {
 // ---- registration, called by backend::register_all
 void register_linear(ops::KernelTable& table);
 void register_ops(ops::OpTable& table);
+void register_experts(ops::OpTable& table);
+
+/// Choice of experts (router.cc).
+void route(const ops::RouteArgs& args);
 
 /// Paged attention (attention.cc).
 void attention(const ops::AttentionArgs& args);

@@ -419,6 +419,7 @@ ops::Packing tile16_packing() {
   ops::Packing p;
   p.device = DeviceKind::Cpu;
   p.layout = ops::Layout::CpuTile16;
+  p.tile_rows = kTile;
   p.supports = tile16_supports;
   p.bytes = tile16_bytes;
   p.pack = tile16_pack;

@@ -76,6 +76,22 @@ struct ScaleOp {
   VF factor;
   MLXCEL_METHOD VF of(VF x) const { return mul(x, factor); }
 };
+struct ScaleAddOp {
+  VF factor;
+  MLXCEL_METHOD VF of(VF x, VF sum) const { return fma(x, factor, sum); }
+};
+struct SigmoidOp {
+  MLXCEL_INLINE VF of(VF x) { return sigmoid(x); }
+};
+struct ClampedSwigluOp {
+  VF alpha, limit;
+  // The operand order of the clamps keeps NaN.
+  MLXCEL_METHOD VF of(VF gate, VF up) const {
+    const VF g = vmin(limit, gate);
+    const VF u = vmax(sub(zero(), limit), vmin(limit, up));
+    return mul(mul(g, sigmoid(mul(alpha, g))), add(u, set1(1.0F)));
+  }
+};
 struct SoftcapOp {
   VF cap;
   MLXCEL_METHOD VF of(VF x) const { return mul(cap, tanh(div(x, cap))); }
@@ -92,6 +108,14 @@ void silu_mul_rows(const float* gate, const float* up, float* out, int64_t n) {
 }
 void scale_row(const float* x, float factor, float* out, int64_t n) {
   map1(x, out, n, ScaleOp{set1(factor)});
+}
+void scale_add_row(const float* x, float factor, float* out, int64_t n) {
+  map2(x, out, out, n, ScaleAddOp{set1(factor)});
+}
+void sigmoid_row(const float* x, float* out, int64_t n) { map1(x, out, n, SigmoidOp{}); }
+void clamped_swiglu_row(const float* gate, const float* up, float alpha, float limit, float* out,
+                        int64_t n) {
+  map2(gate, up, out, n, ClampedSwigluOp{set1(alpha), set1(limit)});
 }
 void softcap_row(const float* x, float cap, float* out, int64_t n) {
   map1(x, out, n, SoftcapOp{set1(cap)});

@@ -55,6 +55,11 @@ struct VectorKernels {
   void (*mul)(const float* a, const float* b, float* out, int64_t n);
   void (*silu_mul)(const float* gate, const float* up, float* out, int64_t n);
   void (*scale)(const float* x, float factor, float* out, int64_t n);
+  /// out += x * factor, fused where the level has it.
+  void (*scale_add)(const float* x, float factor, float* out, int64_t n);
+  void (*sigmoid)(const float* x, float* out, int64_t n);
+  void (*clamped_swiglu)(const float* gate, const float* up, float alpha, float limit, float* out,
+                         int64_t n);
   void (*softcap)(const float* x, float cap, float* out, int64_t n);
   void (*activate)(const float* x, ops::Activation kind, float* out, int64_t n);
   /// cos and sin of position * inv_freq[i], times `factor`.

@@ -11,6 +11,7 @@ const ops::OpTable& op_table() {
     t.kv_append = kv_append;
     t.attention = attention;
     register_elementwise(t);
+    register_experts(t);
     return t;
   }();
   return table;

@@ -1,0 +1,209 @@
+#include "ops/experts.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/check.h"
+#include "ops/expert_table.h"
+#include "ops/op_table.h"
+
+namespace mlxcel::ops {
+namespace {
+
+constexpr int32_t kMaxExperts = 1 << 16;
+
+const OpTable& table_of(const Tensor& x) { return op_table(x.device().kind); }
+float* data_of(Tensor& t) { return static_cast<float*>(t.raw()); }
+
+void check_router(const RouterOptions& o, int64_t experts) {
+  if (experts < 1 || experts > kMaxExperts) {
+    bad_argument("route", fmt::format("{} experts, expected 1 to {}", experts, kMaxExperts));
+  }
+  if (o.num_groups < 1 || experts % o.num_groups != 0 || o.top_groups < 1 ||
+      o.top_groups > o.num_groups) {
+    bad_argument("route",
+                 fmt::format("{} of {} groups of {} experts", o.top_groups, o.num_groups, experts));
+  }
+  const int64_t reachable = experts / o.num_groups * o.top_groups;
+  if (o.top_k < 1 || o.top_k > reachable) {
+    bad_argument("route", fmt::format("top_k {} of {} reachable experts", o.top_k, reachable));
+  }
+  const bool pair = o.group_score == RouterOptions::GroupScore::TopTwoSum;
+  if (o.num_groups > 1 && pair && experts / o.num_groups < 2) {
+    bad_argument("route",
+                 fmt::format("groups of {} experts have no two best ones", experts / o.num_groups));
+  }
+  if (o.score == RouterOptions::Score::SparseMixer && o.top_k != 2) {
+    bad_argument("route", fmt::format("SparseMixer chooses 2 experts, not {}", o.top_k));
+  }
+}
+
+const PlannedExperts& planned(const PackedExperts& w) {
+  const auto* experts = dynamic_cast<const PlannedExperts*>(&w);
+  if (experts == nullptr) {
+    bad_argument("expert_linear", "the experts were not made by pack_experts");
+  }
+  return *experts;
+}
+
+int64_t align_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Shape and format of the stacked matrices of one expert.
+MatrixView view_of(const ExpertSources& sources) {
+  if (sources.empty()) bad_argument("pack_experts", "an expert without matrices");
+  MatrixView view{.format = sources.front()->format(), .rows = 0, .cols = sources.front()->cols()};
+  for (const MatrixSource* s : sources) {
+    if (!(s->format() == view.format) || s->cols() != view.cols) {
+      bad_argument("pack_experts",
+                   fmt::format("{} and {} cannot be stacked", sources.front()->name(), s->name()));
+    }
+    view.rows += s->rows();
+  }
+  return view;
+}
+
+}  // namespace
+
+Routing route(const Tensor& logits, const RouterOptions& options, const Tensor& selection_bias) {
+  const OpTable& table = table_of(logits);
+  require_kernel(table.route != nullptr, "route", logits.device().kind);
+  RouteArgs args{.logits = row_view("route", "logits", logits), .options = options};
+  if (logits.shape().rank() != 2) bad_argument("route", "logits are not [T, E]");
+  check_router(options, args.logits.dim);
+  args.bias = vector_of("route", "selection_bias", selection_bias, args.logits.dim, true);
+  Routing out{Tensor::empty({args.logits.outer, options.top_k}, DType::I32, logits.device()),
+              Tensor::empty({args.logits.outer, options.top_k}, DType::F32, logits.device())};
+  args.ids = static_cast<int32_t*>(out.ids.raw());
+  args.weights = data_of(out.weights);
+  if (out.ids.numel() > 0) table.route(args);
+  return out;
+}
+
+std::shared_ptr<const PackedExperts> pack_experts(std::span<const ExpertSources> experts,
+                                                  Device device) {
+  if (experts.empty() || experts.size() > kMaxExperts) {
+    bad_argument("pack_experts", fmt::format("{} experts", experts.size()));
+  }
+  MatrixView view = view_of(experts.front());
+  const std::string& name = experts.front().front()->name();
+  if (view.rows < 1 || view.rows > INT32_MAX || view.cols < 1 || view.cols > (int64_t{1} << 28)) {
+    bad_argument("pack_experts",
+                 fmt::format("{} has {} rows and {} columns", name, view.rows, view.cols));
+  }
+  return with_context(name, [&]() -> std::shared_ptr<const PackedExperts> {
+    const KernelTable& table = kernel_table();
+    const Packing& packing = table.packing_for(view.format, view.cols, device);
+    view.layout = packing.layout;
+    const Isa cap = device.kind == DeviceKind::Cpu ? cpu_level() : Isa::Sm90;
+    LinearPlan plan = table.plan(view.format, view.layout, device, cap);
+    const int64_t stride = align_up(packing.bytes(view.format, view.rows, view.cols));
+    const auto count = static_cast<int64_t>(experts.size());
+    if (stride > (int64_t{1} << 46) / count) {
+      throw Error(Code::ResourceExhausted, "the experts are too large to pack");
+    }
+    auto data = Buffer::host(stride * count);
+    auto* out = static_cast<std::byte*>(data->data());
+    for (const ExpertSources& sources : experts) {
+      const MatrixView one = view_of(sources);
+      if (!(one.format == view.format) || one.rows != view.rows || one.cols != view.cols) {
+        bad_argument("pack_experts",
+                     fmt::format("{} ({}, {} x {}) and {} ({}, {} x {}) differ", name,
+                                 view.format.str(), view.rows, view.cols, sources.front()->name(),
+                                 one.format.str(), one.rows, one.cols));
+      }
+      packing.pack(sources, out);
+      out += stride;
+    }
+    view.data = data->data();
+    return std::make_shared<PlannedExperts>(view, count, stride, std::move(data), std::move(plan),
+                                            packing);
+  });
+}
+
+Tensor expert_linear(const Tensor& x, const PackedExperts& w, const Tensor& ids,
+                     const Tensor& bias) {
+  constexpr std::string_view kOp = "expert_linear";
+  const OpTable& table = table_of(x);
+  require_kernel(table.expert_linear != nullptr, kOp, x.device().kind);
+  const PlannedExperts& experts = planned(w);
+  ExpertLinearArgs args{.experts = &experts, .x = row_view(kOp, "x", x)};
+  if (!ids || ids.dtype() != DType::I32 || !ids.contiguous()) {
+    bad_argument(kOp, "ids must be contiguous i32 values");
+  }
+  args.slots = ids.numel();
+  const int64_t rows = args.x.outer;
+  if (x.shape().rank() != 2 || args.x.dim != w.cols() || (rows == 0) != (args.slots == 0) ||
+      (rows > 0 && args.slots % rows != 0)) {
+    bad_argument(kOp, fmt::format("x {} for {} slots and experts of {} columns", x.shape().str(),
+                                  args.slots, w.cols()));
+  }
+  if (!(x.device() == w.device())) bad_argument(kOp, "x is on another device than the experts");
+  args.bias = vector_of(kOp, "bias", bias, w.num_experts() * w.rows(), true);
+  Tensor y = Tensor::empty({args.slots, w.rows()}, DType::F32, x.device());
+  if (args.slots == 0) return y;
+  args.ids = static_cast<const int32_t*>(ids.raw());
+  args.slots_per_row = args.slots / rows;
+  args.y = data_of(y);
+  table.expert_linear(args);
+  return y;
+}
+
+Tensor combine_experts(const Tensor& y, const Tensor& weights) {
+  const OpTable& table = table_of(y);
+  require_kernel(table.combine_experts != nullptr, "combine_experts", y.device().kind);
+  CombineArgs args{.y = row_view("combine_experts", "y", y)};
+  if (y.shape().rank() != 2 || !weights || weights.shape().rank() != 2 ||
+      weights.numel() != args.y.outer) {
+    bad_argument("combine_experts", fmt::format("y {} with weights {}", y.shape().str(),
+                                                weights ? weights.shape().str() : "missing"));
+  }
+  args.weights = vector_of("combine_experts", "weights", weights, weights.numel());
+  args.tokens = weights.dim(0);
+  args.choices = weights.dim(1);
+  Tensor out = Tensor::empty({args.tokens, args.y.dim}, DType::F32, y.device());
+  args.out = data_of(out);
+  if (out.numel() > 0) table.combine_experts(args);
+  return out;
+}
+
+Tensor scale_rows(const Tensor& x, const Tensor& factors) {
+  const OpTable& table = table_of(x);
+  require_kernel(table.scale_rows != nullptr, "scale_rows", x.device().kind);
+  ScaleRowsArgs args{.x = row_view("scale_rows", "x", x)};
+  if (x.shape().rank() != 2) bad_argument("scale_rows", "x is not [T, D]");
+  args.factors = vector_of("scale_rows", "factors", factors, args.x.outer);
+  Tensor out = Tensor::empty(x.shape(), DType::F32, x.device());
+  args.out = data_of(out);
+  if (out.numel() > 0) table.scale_rows(args);
+  return out;
+}
+
+Tensor sigmoid(const Tensor& x) {
+  const OpTable& table = table_of(x);
+  require_kernel(table.sigmoid != nullptr, "sigmoid", x.device().kind);
+  UnaryArgs args{.x = row_view("sigmoid", "x", x)};
+  Tensor out = Tensor::empty(x.shape(), DType::F32, x.device());
+  args.out = data_of(out);
+  if (out.numel() > 0) table.sigmoid(args);
+  return out;
+}
+
+Tensor clamped_swiglu(const Tensor& gate_up, float alpha, float limit) {
+  const OpTable& table = table_of(gate_up);
+  require_kernel(table.clamped_swiglu != nullptr, "clamped_swiglu", gate_up.device().kind);
+  ClampedSwigluArgs args{
+      .x = row_view("clamped_swiglu", "gate_up", gate_up), .alpha = alpha, .limit = limit};
+  if (gate_up.shape().rank() != 2 || args.x.dim % 2 != 0 || !(limit > 0.0F) ||
+      !std::isfinite(alpha)) {
+    bad_argument("clamped_swiglu", fmt::format("gate_up {}, alpha {}, limit {}",
+                                               gate_up.shape().str(), alpha, limit));
+  }
+  Tensor out = Tensor::empty({args.x.outer, args.x.dim / 2}, DType::F32, gate_up.device());
+  args.out = data_of(out);
+  if (out.numel() > 0) table.clamped_swiglu(args);
+  return out;
+}
+
+}  // namespace mlxcel::ops
