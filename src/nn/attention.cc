@@ -13,4 +13,15 @@ Tensor attention(const Batch& batch, int layer, const Tensor& q, const Tensor& k
   return ops::attention(q, kv, segments, options);
 }
 
+Tensor latent_attention(const Batch& batch, int layer, const Tensor& q, const Tensor& keys,
+                        int64_t v_dim, const ops::AttentionOptions& options) {
+  MLXCEL_CHECK(batch.caches != nullptr, "attention needs the caches of the batch");
+  ops::PagedKv kv = batch.caches->kv(layer);
+  MLXCEL_CHECK(kv.v == nullptr, "latent attention over a cache with values");
+  kv.v_dim = static_cast<int32_t>(v_dim);
+  const auto segments = batch.caches->segments(layer);
+  ops::kv_append(kv, segments, keys, {});
+  return ops::attention(q, kv, segments, options);
+}
+
 }  // namespace mlxcel::nn

@@ -11,4 +11,9 @@ namespace mlxcel::nn {
 Tensor attention(const Batch& batch, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
                  const ops::AttentionOptions& options);
 
+/// The same for latent caches: keys [T, 1, k_dim] whose first v_dim elements are the values.
+/// q [T, H, k_dim] -> [T, H, v_dim].
+Tensor latent_attention(const Batch& batch, int layer, const Tensor& q, const Tensor& keys,
+                        int64_t v_dim, const ops::AttentionOptions& options);
+
 }  // namespace mlxcel::nn

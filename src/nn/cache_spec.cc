@@ -26,4 +26,12 @@ CacheSpec CacheSpec::sliding(int64_t num_kv_heads, int64_t head_dim, int64_t win
   return spec;
 }
 
+CacheSpec CacheSpec::latent(int64_t dim) {
+  CacheSpec spec;
+  spec.kind = Kind::Latent;
+  spec.num_kv_heads = 1;
+  spec.k_dim = narrow(dim);
+  return spec;
+}
+
 }  // namespace mlxcel::nn

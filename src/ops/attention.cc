@@ -13,9 +13,12 @@ namespace {
 void check_cache(std::string_view op, const PagedKv& kv) {
   const bool type_ok = kv.type == DType::F32 || kv.type == DType::F16 || kv.type == DType::BF16;
   if (!type_ok) bad_argument(op, fmt::format("a cache of {}", dtype_name(kv.type)));
-  if (kv.k == nullptr || kv.v == nullptr || kv.num_blocks < 1 || kv.block_tokens < 1 ||
-      kv.kv_heads < 1 || kv.k_dim < 1 || kv.v_dim < 1) {
+  if (kv.k == nullptr || kv.num_blocks < 1 || kv.block_tokens < 1 || kv.kv_heads < 1 ||
+      kv.k_dim < 1 || kv.v_dim < 1) {
     bad_argument(op, "the cache is empty");
+  }
+  if (kv.v == nullptr && kv.v_dim > kv.k_dim) {
+    bad_argument(op, fmt::format("values of {} elements inside keys of {}", kv.v_dim, kv.k_dim));
   }
 }
 
@@ -44,13 +47,16 @@ void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, co
   require_kernel(table.kv_append != nullptr, "kv_append", kv.device.kind);
   check_cache("kv_append", kv);
   const RowView kr = row_view("kv_append", "k", k);
-  const RowView vr = row_view("kv_append", "v", v);
-  if (k.shape().rank() != 3 || v.shape().rank() != 3 || kr.outer != vr.outer ||
-      k.dim(1) != kv.kv_heads || v.dim(1) != kv.kv_heads || kr.dim != kv.k_dim ||
-      vr.dim != kv.v_dim) {
-    bad_argument("kv_append",
-                 fmt::format("k {} and v {} for a cache of {} heads, k_dim {}, v_dim {}",
-                             k.shape().str(), v.shape().str(), kv.kv_heads, kv.k_dim, kv.v_dim));
+  const bool latent = kv.v == nullptr;
+  if (latent != !v) bad_argument("kv_append", "values for a cache without, or none for one with");
+  const RowView vr = latent ? RowView{} : row_view("kv_append", "v", v);
+  const bool v_fits = latent || (v.shape().rank() == 3 && kr.outer == vr.outer &&
+                                 v.dim(1) == kv.kv_heads && vr.dim == kv.v_dim);
+  if (k.shape().rank() != 3 || k.dim(1) != kv.kv_heads || kr.dim != kv.k_dim || !v_fits) {
+    bad_argument(
+        "kv_append",
+        fmt::format("k {} and v {} for a cache of {} heads, k_dim {}, v_dim {}", k.shape().str(),
+                    latent ? "none" : v.shape().str(), kv.kv_heads, kv.k_dim, kv.v_dim));
   }
   for (const AttentionSegment& s : segments) {
     check_segment("kv_append", kv, s, kr.outer, int64_t{s.kv_len} - s.q_len);

@@ -62,7 +62,7 @@ struct KvAppendArgs {
   PagedKv kv;
   std::span<const AttentionSegment> segments;
   const float* k = nullptr;  // [T, Hk, k_dim], tokens at k_stride
-  const float* v = nullptr;
+  const float* v = nullptr;  // null when the storage has none
   int64_t k_stride = 0, v_stride = 0;
 };
 struct AttentionArgs {

@@ -88,7 +88,8 @@ void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool inter
 // ------------------------------------------------------------------------------------------
 
 /// The storage of one layer: k is [num_blocks, Hk, block_tokens, k_dim], v is [num_blocks, Hk,
-/// block_tokens, v_dim].
+/// block_tokens, v_dim]. A null v (latent attention): the values are the first v_dim elements of
+/// the keys.
 struct PagedKv {
   void* k = nullptr;
   void* v = nullptr;
@@ -116,7 +117,7 @@ struct AttentionOptions {
 };
 
 /// Writes k [T, Hk, k_dim] and v [T, Hk, v_dim] at positions [kv_len - q_len, kv_len) of every
-/// segment, rounded to the storage type.
+/// segment, rounded to the storage type. v must be null exactly when the storage has none.
 void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
                const Tensor& v);
 /// softmax(q K^T * scale + causal mask) V per segment; query head h reads key/value head h / (H /

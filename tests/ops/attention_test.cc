@@ -12,8 +12,9 @@ namespace {
 
 // A cache filled for one sequence of `length` tokens whose blocks lie in a scrambled order.
 struct Cache {
+  // `latent`: the values are a part of the keys.
   Cache(DType type, int32_t heads, int32_t k_dim, int32_t v_dim, int32_t block_tokens,
-        int32_t length)
+        int32_t length, bool latent = false)
       : k(random_tensor({length, heads, k_dim}, 5)), v(random_tensor({length, heads, v_dim}, 6)) {
     kv.type = type;
     kv.kv_heads = heads;
@@ -33,14 +34,15 @@ struct Cache {
     k_memory.assign(static_cast<size_t>(slots * k_dim * size_of(type)), 0xFF);
     v_memory.assign(static_cast<size_t>(slots * v_dim * size_of(type)), 0xFF);
     kv.k = k_memory.data();
-    kv.v = v_memory.data();
+    kv.v = latent ? nullptr : v_memory.data();
   }
   ops::AttentionSegment segment(int32_t q_len, int32_t kv_len) const {
     return {.row = 0, .q_len = q_len, .kv_len = kv_len, .blocks = blocks.data()};
   }
   void append(int32_t begin, int32_t end) {
     const auto s = segment(end - begin, end);
-    ops::kv_append(kv, {&s, 1}, k.slice(0, begin, end), v.slice(0, begin, end));
+    const Tensor values = kv.v != nullptr ? v.slice(0, begin, end) : Tensor();
+    ops::kv_append(kv, {&s, 1}, k.slice(0, begin, end), values);
   }
   Tensor attend(const Tensor& q, int32_t begin, int32_t end,
                 const ops::AttentionOptions& options) const {
@@ -58,6 +60,7 @@ struct Case {
   int32_t heads, kv_heads, k_dim, v_dim, block_tokens, length, window;
   float softcap;
   bool sinks;
+  bool latent = false;
 };
 
 const std::vector<Case>& cases() {
@@ -70,6 +73,8 @@ const std::vector<Case>& cases() {
       {DType::F32, 5, 1, 256, 256, 24, 1100, 300, 50.0F, false},
       {DType::BF16, 1, 1, 5, 3, 1, 20, 0, 0, false},
       {DType::F16, 100, 1, 16, 16, 32, 66, 1, 0, false},
+      {DType::F16, 8, 1, 80, 64, 32, 150, 0, 0, false, true},
+      {DType::F32, 3, 1, 20, 13, 8, 70, 9, 0, true, true},
   };
   return all;
 }
@@ -95,7 +100,7 @@ void for_cases(const Fn& fn) {
       SCOPED_TRACE(::testing::Message() << dtype_name(c.type) << " heads " << c.heads << "/"
                                         << c.kv_heads << " dims " << c.k_dim << "/" << c.v_dim
                                         << " length " << c.length << " window " << c.window);
-      Cache cache(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length);
+      Cache cache(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length, c.latent);
       cache.append(0, c.length);
       const Tensor sinks = random_tensor({c.heads}, 8, 2.0F);
       ops::AttentionOptions options{.scale = 0.3F, .window = c.window, .softcap = c.softcap};
@@ -142,8 +147,8 @@ TEST(Attention, BitsDoNotDependOnTheCutOfThePrompt) {
 TEST(Attention, AppendWritesWhatTheReferenceWrites) {
   for_each_level([] {
     for (const Case& c : cases()) {
-      Cache ours(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length);
-      Cache theirs(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length);
+      Cache ours(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length, c.latent);
+      Cache theirs(c.type, c.kv_heads, c.k_dim, c.v_dim, c.block_tokens, c.length, c.latent);
       const int32_t half = c.length / 2;
       ours.append(0, half);
       ours.append(half, c.length);

@@ -77,7 +77,7 @@ class DirectCaches final : public nn::LayerCaches {
     const nn::CacheSpec& c = spec_.caches.at(at);
     ops::PagedKv kv;
     kv.k = const_cast<float*>(k_[at].data());
-    kv.v = const_cast<float*>(v_[at].data());
+    if (c.v_dim > 0) kv.v = const_cast<float*>(v_[at].data());
     kv.type = DType::F32;
     kv.num_blocks = num_blocks();
     kv.block_tokens = kBlockTokens;

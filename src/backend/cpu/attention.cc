@@ -248,8 +248,15 @@ class Attention {
       const int64_t slot = (block * a_.kv.kv_heads + head) * block_tokens + in_block;
       widen(static_cast<const uint8_t*>(a_.kv.k) + slot * a_.kv.k_dim * size, a_.kv.k_dim, k_pad_,
             run, w.keys + j * k_pad_);
-      widen(static_cast<const uint8_t*>(a_.kv.v) + slot * a_.kv.v_dim * size, a_.kv.v_dim, v_pad_,
-            run, w.values + j * v_pad_);
+      if (a_.kv.v != nullptr) {
+        widen(static_cast<const uint8_t*>(a_.kv.v) + slot * a_.kv.v_dim * size, a_.kv.v_dim, v_pad_,
+              run, w.values + j * v_pad_);
+      } else {
+        for (int64_t r = j; r < j + run; ++r) {
+          std::memcpy(w.values + r * v_pad_, w.keys + r * k_pad_,
+                      static_cast<size_t>(a_.kv.v_dim) * 4);
+        }
+      }
       j += run;
     }
   }

@@ -129,12 +129,13 @@ void kv_append(const ops::KvAppendArgs& a) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t position = s.kv_len - s.q_len + t;
         const float* k = a.k + (s.row + t) * a.k_stride;
-        const float* v = a.v + (s.row + t) * a.v_stride;
+        const float* v = a.kv.v != nullptr ? a.v + (s.row + t) * a.v_stride : nullptr;
         for (int64_t h = 0; h < a.kv.kv_heads; ++h) {
           kernels.narrow(
               a.kv.type, k + h * a.kv.k_dim,
               static_cast<uint8_t*>(a.kv.k) + cache_offset(a.kv, s, position, h, a.kv.k_dim) * size,
               a.kv.k_dim);
+          if (v == nullptr) continue;
           kernels.narrow(
               a.kv.type, v + h * a.kv.v_dim,
               static_cast<uint8_t*>(a.kv.v) + cache_offset(a.kv, s, position, h, a.kv.v_dim) * size,

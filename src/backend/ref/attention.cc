@@ -30,6 +30,7 @@ void kv_append(const ops::KvAppendArgs& a) {
         const int64_t at = slot(a.kv, s, s.kv_len - s.q_len + t, h);
         convert_from_f32(a.kv.type, a.k + (s.row + t) * a.k_stride + h * a.kv.k_dim,
                          static_cast<char*>(a.kv.k) + at * a.kv.k_dim * size, a.kv.k_dim);
+        if (a.kv.v == nullptr) continue;
         convert_from_f32(a.kv.type, a.v + (s.row + t) * a.v_stride + h * a.kv.v_dim,
                          static_cast<char*>(a.kv.v) + at * a.kv.v_dim * size, a.kv.v_dim);
       }
@@ -64,9 +65,11 @@ void attention(const ops::AttentionArgs& a) {
         std::vector<double> sum(static_cast<size_t>(a.kv.v_dim));
         for (int64_t p = first; p <= position; ++p) {
           const double e = std::exp(scores[static_cast<size_t>(p - first)] - best);
-          const auto v = read(a.kv.type, a.kv.v, slot(a.kv, s, p, h / group), a.kv.v_dim);
+          const int64_t at = slot(a.kv, s, p, h / group);
+          const auto v = a.kv.v != nullptr ? read(a.kv.type, a.kv.v, at, a.kv.v_dim)
+                                           : read(a.kv.type, a.kv.k, at, a.kv.k_dim);
           total += e;
-          for (size_t d = 0; d < v.size(); ++d) sum[d] += e * static_cast<double>(v[d]);
+          for (size_t d = 0; d < sum.size(); ++d) sum[d] += e * static_cast<double>(v[d]);
         }
         float* out = a.out + ((s.row + t) * a.heads + h) * a.kv.v_dim;
         for (size_t d = 0; d < sum.size(); ++d) out[d] = static_cast<float>(sum[d] / total);
