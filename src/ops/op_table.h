@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ops/ops.h"
+#include "ops/recurrent_args.h"
 #include "tensor/buffer.h"
 
 namespace mlxcel::ops {
@@ -104,6 +105,7 @@ struct OpTable {
   void (*scale_rows)(const ScaleRowsArgs&) = nullptr;
   void (*sigmoid)(const UnaryArgs&) = nullptr;
   void (*clamped_swiglu)(const ClampedSwigluArgs&) = nullptr;
+  RecurrentTable recurrent{};
 };
 
 /// The process-wide table of a device kind, written only by the backends' registration.

@@ -62,7 +62,7 @@ Tensor scale(const Tensor& x, float factor);
 Tensor silu_mul(const Tensor& gate, const Tensor& up);  // silu(gate) * up
 /// gate_up [T, 2F] holds gate then up of each row: silu(gate) * up, [T, F].
 Tensor silu_mul_fused(const Tensor& gate_up);
-enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2 };
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2, Tanh, Exp };
 Tensor activate(const Tensor& x, Activation kind);
 /// cap * tanh(x / cap).
 Tensor softcap(const Tensor& x, float cap);

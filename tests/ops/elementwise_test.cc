@@ -66,6 +66,9 @@ TEST(Elementwise, UnaryOpsMatchTheReference) {
     check_unary(
         "relu2", [](const Tensor& x) { return ops::activate(x, Activation::Relu2); }, ref.activate,
         0, Activation::Relu2);
+    check_unary(
+        "tanh", [](const Tensor& x) { return ops::activate(x, Activation::Tanh); }, ref.activate, 0,
+        Activation::Tanh);
   });
 }
 

@@ -10,6 +10,7 @@ namespace mlxcel::cpu {
 void register_linear(ops::KernelTable& table);
 void register_ops(ops::OpTable& table);
 void register_experts(ops::OpTable& table);
+void register_recurrent(ops::RecurrentTable& table);  // called by register_ops
 
 /// Choice of experts (router.cc).
 void route(const ops::RouteArgs& args);

@@ -35,6 +35,12 @@ struct Relu2Op {
     return mul(positive, positive);
   }
 };
+struct TanhOp {
+  MLXCEL_INLINE VF of(VF x) { return tanh(x); }
+};
+struct ExpOp {
+  MLXCEL_INLINE VF of(VF x) { return exp(x); }
+};
 // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), Hendrycks and Gimpel 2016.
 struct GeluTanhOp {
   MLXCEL_INLINE VF of(VF x) {
@@ -132,6 +138,10 @@ void activate_row(const float* x, ops::Activation kind, float* out, int64_t n) {
       return map1(x, out, n, ReluOp{});
     case ops::Activation::Relu2:
       return map1(x, out, n, Relu2Op{});
+    case ops::Activation::Tanh:
+      return map1(x, out, n, TanhOp{});
+    case ops::Activation::Exp:
+      return map1(x, out, n, ExpOp{});
   }
 }
 

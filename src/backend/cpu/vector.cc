@@ -175,6 +175,7 @@ void register_ops(ops::OpTable& table) {
   table.rope = rope;
   table.kv_append = kv_append;
   table.attention = attention;
+  register_recurrent(table.recurrent);
 }
 
 }  // namespace mlxcel::cpu

@@ -19,6 +19,10 @@ double activation(ops::Activation kind, double x) {
       return x > 0 ? x : 0.0;
     case ops::Activation::Relu2:
       return x > 0 ? x * x : 0.0;
+    case ops::Activation::Tanh:
+      return std::tanh(x);
+    case ops::Activation::Exp:
+      return std::exp(x);
   }
   return 0.0;
 }

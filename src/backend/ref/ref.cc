@@ -12,6 +12,7 @@ const ops::OpTable& op_table() {
     t.attention = attention;
     register_elementwise(t);
     register_experts(t);
+    register_recurrent(t.recurrent);
     return t;
   }();
   return table;

@@ -29,5 +29,6 @@ void attention(const ops::AttentionArgs& a);
 void route(const ops::RouteArgs& a);
 void register_elementwise(ops::OpTable& table);
 void register_experts(ops::OpTable& table);
+void register_recurrent(ops::RecurrentTable& table);
 
 }  // namespace mlxcel::ref

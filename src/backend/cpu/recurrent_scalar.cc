@@ -1,0 +1,26 @@
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/recurrent_kernels.h"
+#include "backend/cpu/target.h"
+#include "ops/op_table.h"
+#include "tensor/dtype.h"
+
+namespace mlxcel::cpu {
+namespace scalar {
+namespace {
+// In this order: later parts use earlier ones.
+#include "backend/cpu/vec_generic-inl.h"
+
+#include "backend/cpu/vec_common-inl.h"
+
+#include "backend/cpu/recurrent-inl.h"
+}  // namespace
+}  // namespace scalar
+
+const RecurrentKernels kRecurrentScalar = scalar::kRecurrentTable;
+}  // namespace mlxcel::cpu
