@@ -11,6 +11,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "apps/serve_flags.h"
+#include "apps/serve_options.h"
 #include "apps/unavailable.h"
 #include "base/error.h"
 
@@ -195,27 +197,6 @@ void add_generation(CLI::App& app, GenerateArguments& g) {
   app.add_flag("--force,--no-memory-check", g.force, "Go on when that check fails");
 }
 
-/// The strings of a comma-separated list; \n, \t, \r and \\ stand for those characters, "none" for
-/// an empty list.
-std::vector<std::string> split_breakers(std::string_view list) {
-  std::vector<std::string> out;
-  if (list == "none") return out;
-  std::string current;
-  for (size_t i = 0; i <= list.size(); ++i) {
-    if (i == list.size() || list[i] == ',') {
-      if (!current.empty()) out.push_back(std::move(current));
-      current.clear();
-    } else if (list[i] == '\\' && i + 1 < list.size() &&
-               std::string_view("ntr\\").find(list[i + 1]) != std::string_view::npos) {
-      const char c = list[++i];
-      current += c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : '\\';
-    } else {
-      current += list[i];
-    }
-  }
-  return out;
-}
-
 /// One sub-command while it is being parsed.
 struct Slot {
   CLI::App* app = nullptr;
@@ -365,6 +346,11 @@ Slot make_arch(CLI::App& root) {
   return {app, [=]() -> Command { return *args; }};
 }
 
+Slot make_serve(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("serve", "Serve a model over HTTP");
+  return {app, [read = add_serve_options(*app)]() -> Command { return read(); }};
+}
+
 void make_unavailable(CLI::App& root, std::vector<Slot>& slots) {
   for (const std::string_view name : unavailable_commands()) {
     CLI::App* app = root.add_subcommand(std::string(name))->group("")->prefix_command();
@@ -387,37 +373,6 @@ ParsedCommandLine usage_error(const std::string& message) {
 
 }  // namespace
 
-engine::SamplingParams SamplingFlags::over(engine::SamplingParams p) const {
-  const auto put = [](auto& target, const auto& flag) {
-    if (flag) target = *flag;
-  };
-  put(p.temperature, temperature);
-  put(p.top_k, top_k);
-  put(p.top_p, top_p);
-  put(p.min_p, min_p);
-  put(p.typical_p, typical_p);
-  put(p.top_n_sigma, top_n_sigma);
-  put(p.repetition_penalty, repetition_penalty);
-  put(p.frequency_penalty, frequency_penalty);
-  put(p.presence_penalty, presence_penalty);
-  put(p.repeat_last_n, repeat_last_n);
-  put(p.dry_multiplier, dry_multiplier);
-  put(p.dry_base, dry_base);
-  put(p.dry_allowed_length, dry_allowed_length);
-  put(p.dry_penalty_last_n, dry_penalty_last_n);
-  put(p.xtc_probability, xtc_probability);
-  put(p.xtc_threshold, xtc_threshold);
-  put(p.mirostat, mirostat);
-  put(p.mirostat_eta, mirostat_lr);
-  put(p.mirostat_tau, mirostat_ent);
-  put(p.dynatemp_range, dynatemp_range);
-  put(p.dynatemp_exponent, dynatemp_exp);
-  if (p_less) p.p_less = true;
-  if (seed && *seed >= 0) p.seed = static_cast<uint64_t>(*seed);
-  if (dry_sequence_breakers) p.dry_sequence_breakers = split_breakers(*dry_sequence_breakers);
-  return p;
-}
-
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments) {
   CLI::App root("Runs language models on this machine.", "mlxcel");
   root.require_subcommand(0, 1);
@@ -429,10 +384,14 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments) 
                              make_list(root),
                              make_remove(root),
                              make_download(root),
-                             make_arch(root)};
+                             make_arch(root),
+                             make_serve(root)};
   make_unavailable(root, slots);
   try {
-    root.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    const bool serving = !arguments.empty() && arguments.front() == "serve";
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    if (serving) std::ranges::transform(reversed, reversed.begin(), canonical_flag);
+    root.parse(std::move(reversed));
     if (version) return {.command = VersionArguments{}, .exit_code = 0, .out = {}, .err = {}};
     for (const Slot& slot : slots) {
       if (slot.app->parsed()) {

@@ -7,31 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "engine/sampler.h"
-#include "io/hub.h"
+#include "apps/model_arguments.h"
+#include "apps/serve_arguments.h"
 
 namespace mlxcel::apps {
-
-/// Which model, and where it may come from.
-struct ModelArguments {
-  std::string model;  // path, owner/name or a bare name
-  io::HubOptions hub;
-};
-
-/// Sampling flags that were given; what was not given keeps the front end's default
-/// (engine.md 7.8).
-struct SamplingFlags {
-  std::optional<float> temperature, top_p, min_p, typical_p, top_n_sigma;
-  std::optional<float> repetition_penalty, frequency_penalty, presence_penalty;
-  std::optional<float> dry_multiplier, dry_base, xtc_probability, xtc_threshold;
-  std::optional<float> mirostat_lr, mirostat_ent, dynatemp_range, dynatemp_exp;
-  std::optional<int32_t> top_k, repeat_last_n, dry_allowed_length, dry_penalty_last_n, mirostat;
-  std::optional<std::string> dry_sequence_breakers;  // comma-separated; "none" = no breaker
-  std::optional<int64_t> seed;                       // -1 = random
-  bool p_less = false;
-  /// `base` with the given flags put over it.
-  engine::SamplingParams over(engine::SamplingParams base) const;
-};
 
 struct GenerateArguments {
   ModelArguments model;
@@ -80,8 +59,9 @@ struct ArchArguments {
 
 struct VersionArguments {};
 
-using Command = std::variant<GenerateArguments, RunArguments, InspectArguments, ListArguments,
-                             RemoveArguments, DownloadArguments, ArchArguments, VersionArguments>;
+using Command =
+    std::variant<GenerateArguments, RunArguments, InspectArguments, ListArguments, RemoveArguments,
+                 DownloadArguments, ArchArguments, VersionArguments, ServeArguments>;
 
 /// Either a command, or text to print and an exit code (help: 0, usage errors: 2).
 struct ParsedCommandLine {
@@ -92,5 +72,8 @@ struct ParsedCommandLine {
 
 /// Reads the arguments after the program's name. Never throws for what a user can type.
 ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+/// The same for the program `mlxcel-server`, whose arguments are those of `mlxcel serve`.
+ParsedCommandLine parse_server_command_line(const std::vector<std::string>& arguments);
 
 }  // namespace mlxcel::apps

@@ -18,5 +18,9 @@ int remove_model(const RemoveArguments& arguments);
 int download(const DownloadArguments& arguments);
 int print_architectures(const ArchArguments& arguments);
 int print_version(const VersionArguments& arguments);
+int serve(const ServeArguments& arguments);
+
+/// The same for `mlxcel-server`: the arguments of serve, or "download ...".
+int run_server_program(const std::vector<std::string>& arguments);
 
 }  // namespace mlxcel::apps

@@ -21,6 +21,7 @@ struct Dispatch {
   int operator()(const DownloadArguments& a) const { return download(a); }
   int operator()(const ArchArguments& a) const { return print_architectures(a); }
   int operator()(const VersionArguments& a) const { return print_version(a); }
+  int operator()(const ServeArguments& a) const { return serve(a); }
 };
 
 /// Gives every standard descriptor that the caller closed a stand-in, so that no file opened later
@@ -51,12 +52,12 @@ int failed(const char* message) noexcept {
   return 1;
 }
 
-}  // namespace
+using Parser = ParsedCommandLine (*)(const std::vector<std::string>&);
 
-int run_program(const std::vector<std::string>& arguments) {
+int run_parsed(Parser parse, const std::vector<std::string>& arguments) {
   replace_closed_streams();
   try {
-    const ParsedCommandLine parsed = parse_command_line(arguments);
+    const ParsedCommandLine parsed = parse(arguments);
     std::fputs(parsed.out.c_str(), stdout);
     std::fputs(parsed.err.c_str(), stderr);
     const int code = parsed.command ? std::visit(Dispatch{}, *parsed.command) : parsed.exit_code;
@@ -67,6 +68,17 @@ int run_program(const std::vector<std::string>& arguments) {
   } catch (const std::exception& e) {
     return failed(e.what());
   }
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
+  return run_parsed(parse_command_line, arguments);
+}
+
+int run_server_program(const std::vector<std::string>& arguments) {
+  const bool download = !arguments.empty() && arguments.front() == "download";
+  return run_parsed(download ? parse_command_line : parse_server_command_line, arguments);
 }
 
 }  // namespace mlxcel::apps

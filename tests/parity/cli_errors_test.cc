@@ -86,7 +86,7 @@ TEST_F(CliErrors, Environment) {
 TEST_F(CliErrors, UnavailableFlagsAndCommands) {
   EXPECT_THAT(error({"generate", "-m", story(), "--adapter", "x", "-p", "y"}),
               HasSubstr("--adapter is not available in this build"));
-  EXPECT_THAT(error({"serve", "-m", story()}), HasSubstr("'serve' is not available"));
+  EXPECT_THAT(error({"embed", "-m", story()}), HasSubstr("'embed' is not available"));
 }
 
 TEST_F(CliErrors, MemoryCheck) {
