@@ -68,8 +68,9 @@ bool Bpe::use_raw_bytes() {
   raw_.reserve(static_cast<size_t>(vocab_->size()));
   for (TokenId id = 0; id < vocab_->size(); ++id) {
     const std::string_view text = vocab_->text(id);
+    if (text.empty() || !unicode::decode_byte_level(text, s)) continue;
     // Of entries with equal text only the one that find() gives can ever be produced.
-    if (!text.empty() && unicode::decode_byte_level(text, s)) raw_.add(vocab_->find(text), s);
+    raw_.add(vocab_->one_to_one() ? id : vocab_->find(text), s);
   }
   keys_ = &raw_;
   raw_bytes_ = true;

@@ -141,16 +141,30 @@ class PipelineTokenizer::Stream final : public TokenStream {
 
 PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   size_ = parts_.model->vocab().size();
-  std::unordered_set<std::string_view> special_texts;
-  for (const AddedToken& token : parts_.added_tokens) {
-    added_vocab_.add(token.id, token.content);
-    if (token.special) special_texts.insert(token.content);
-  }
+  for (const AddedToken& token : parts_.added_tokens) added_vocab_.add(token.id, token.content);
   for (const auto& [id, text] : parts_.decode_texts) added_vocab_.add(id, text);
   size_ = std::max(size_, added_vocab_.size());
   special_.resize(static_cast<size_t>(size_));
-  for (TokenId id = 0; id < size_; ++id) {
-    special_[static_cast<size_t>(id)] = special_texts.contains(decode_text(id));
+  mark_special();
+}
+
+// Special is every id whose text is that of a special token, as in the reference.
+void PipelineTokenizer::mark_special() {
+  std::unordered_set<std::string_view> texts;
+  for (const AddedToken& token : parts_.added_tokens) {
+    if (token.special) texts.insert(token.content);
+  }
+  const auto mark = [&](TokenId id) {
+    if (id >= 0) special_[static_cast<size_t>(id)] = texts.contains(decode_text(id));
+  };
+  const Vocab& vocab = parts_.model->vocab();
+  if (vocab.one_to_one()) {
+    for (TokenId id = 0; id < added_vocab_.size(); ++id) {
+      if (added_vocab_.contains(id)) mark(id);
+    }
+    for (const std::string_view text : texts) mark(vocab.find(text));
+  } else {
+    for (TokenId id = 0; id < size_; ++id) mark(id);
   }
 }
 

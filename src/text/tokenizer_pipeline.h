@@ -66,6 +66,7 @@ class PipelineTokenizer final : public Tokenizer {
   class Stream;
   void encode_text(std::string_view text, bool escaped, const EncodeOptions& options,
                    std::vector<TokenId>& out) const;
+  void mark_special();
   std::string_view decode_text(TokenId id) const;
 
   TokenizerParts parts_;

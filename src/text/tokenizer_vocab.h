@@ -66,11 +66,17 @@ class Vocab {
   void reserve(size_t count);
   /// Adds an entry. An id given twice keeps its last text; a text given twice its last id. Throws
   /// InvalidArgument for a negative id or one above kMaxTokenId.
-  void add(TokenId id, std::string_view text);
+  void add(TokenId id, std::string_view text) { add(id, text, hash_bytes(text)); }
+  void add(TokenId id, std::string_view text, uint64_t hash);
+  /// Brings the place of a text with this hash_bytes() near, for a find() or add() soon
+  /// after.
+  void prefetch(uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash & mask_]);
+  }
   /// The id of `text`, or -1.
-  TokenId find(std::string_view text) const {
+  TokenId find(std::string_view text) const { return find(text, hash_bytes(text)); }
+  TokenId find(std::string_view text, uint64_t hash) const {
     if (slots_.empty()) return -1;
-    const uint64_t hash = hash_bytes(text);
     const uint64_t key = text.size() <= kInline ? short_key(text).a : hash;
     for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
       const Slot& slot = slots_[at];
@@ -95,6 +101,8 @@ class Vocab {
   TokenId size() const { return static_cast<TokenId>(entries_.size()); }
   /// Number of different texts.
   size_t count() const { return used_; }
+  /// Whether find(text(id)) is `id` for every entry.
+  bool one_to_one() const { return ids_ == used_; }
 
  private:
   static constexpr uint32_t kAbsent = UINT32_MAX;
@@ -117,8 +125,9 @@ class Vocab {
   std::string arena_;
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;
-  std::vector<uint64_t> offsets_;  // of the slots' texts
+  std::vector<uint64_t> offsets_;  // of the slots' texts above kInline bytes
   size_t mask_ = 0, used_ = 0;
+  size_t ids_ = 0;  // with a text
 };
 
 /// What one encode() call needs while it runs; reused from piece to piece.

@@ -94,6 +94,16 @@ bool is_valid(std::string_view text) {
         continue;
       }
     }
+    const auto first = static_cast<uint8_t>(text[i]);
+    if (first < 0x80) {
+      ++i;
+      continue;
+    }
+    if (first >= 0xC2 && first < 0xE0 && i + 1 < text.size() &&
+        static_cast<uint8_t>(text[i + 1]) >> 6U == 2) {
+      i += 2;
+      continue;
+    }
     const utf8::Decoded d = utf8::decode(text.substr(i));
     if (!d.valid) return false;
     i += static_cast<size_t>(d.length);
@@ -116,10 +126,19 @@ void append_byte_level(std::string& out, std::string_view bytes) {
 bool decode_byte_level(std::string_view text, std::string& out) {
   out.clear();
   const ByteAlphabet& a = alphabet();
+  // The alphabet has one- and two-byte characters only.
   for (size_t i = 0; i < text.size();) {
-    const char32_t c = next(text, i);
-    if (c >= a.to_byte.size() || a.to_byte[c] < 0) return false;
-    out.push_back(static_cast<char>(a.to_byte[c]));
+    auto c = static_cast<uint8_t>(text[i++]);
+    uint32_t code = c;
+    if (c >= 0x80) {
+      if (c >> 5U != 6 || i == text.size()) return false;
+      const auto second = static_cast<uint8_t>(text[i++]);
+      if (second >> 6U != 2) return false;
+      code = static_cast<uint32_t>(c & 0x1FU) << 6U | (second & 0x3FU);
+      if (code < 0x80) return false;  // an overlong spelling
+    }
+    if (code >= a.to_byte.size() || a.to_byte[code] < 0) return false;
+    out.push_back(static_cast<char>(a.to_byte[code]));
   }
   return true;
 }
