@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
+#include "text/merge_queue.h"
 #include "text/unicode.h"
 
 namespace mlxcel::text {
@@ -39,6 +39,7 @@ void BpeMerges::add(TokenId left, TokenId right, BpeMerge merge) {
   size_t at = start_of(key);
   while (slots_[at].key != kFree && slots_[at].key != key) at = (at + 1) & mask_;
   if (slots_[at].key == kFree) ++used_;
+  num_ranks_ = std::max(num_ranks_, size_t{merge.rank} + 1);
   slots_[at] = {key, merge};
 }
 
@@ -156,14 +157,13 @@ void Bpe::merge_short(EncodeScratch& scratch, std::vector<TokenId>& out) const {
   out.insert(out.end(), id, id + n);
 }
 
-void Bpe::merge_long(EncodeScratch& s, std::vector<TokenId>& out) const {
+template <class Queue>
+void Bpe::merge_all(Queue& queue, EncodeScratch& s) const {
   const size_t n = s.symbols.size();
   s.ranks.assign(n, kNoMerge);
   s.previous.resize(n);
   s.following.resize(n);
-  s.heap.clear();
-  const std::greater<> later;
-  // A heap entry is (rank, position); it is stale when the pair at its position has another rank.
+  // An entry of the queue is stale when the pair at its position has another rank.
   const auto look_up = [&](size_t i, size_t j) {
     const BpeMerge* m = merges_.find(s.symbols[i], s.symbols[j]);
     s.ranks[i] = m != nullptr ? m->rank : kNoMerge;
@@ -172,20 +172,16 @@ void Bpe::merge_long(EncodeScratch& s, std::vector<TokenId>& out) const {
   for (size_t i = 0; i < n; ++i) {
     s.previous[i] = static_cast<int32_t>(i) - 1;
     s.following[i] = i + 1 < n ? static_cast<int32_t>(i) + 1 : -1;
-    if (i + 1 < n && look_up(i, i + 1)) s.heap.push_back(uint64_t{s.ranks[i]} << 32 | i);
+    if (i + 1 < n && look_up(i, i + 1)) queue.append({s.ranks[i], static_cast<uint32_t>(i)});
   }
-  std::make_heap(s.heap.begin(), s.heap.end(), later);
+  queue.ordered();
   const auto push = [&](size_t i, size_t j) {
-    if (!look_up(i, j)) return;
-    s.heap.push_back(uint64_t{s.ranks[i]} << 32 | i);
-    std::push_heap(s.heap.begin(), s.heap.end(), later);
+    if (look_up(i, j)) queue.push({s.ranks[i], static_cast<uint32_t>(i)});
   };
-  while (!s.heap.empty()) {
-    const uint64_t top = s.heap.front();
-    std::pop_heap(s.heap.begin(), s.heap.end(), later);
-    s.heap.pop_back();
-    const auto i = static_cast<size_t>(top & UINT32_MAX);
-    if (s.symbols[i] < 0 || s.ranks[i] != static_cast<uint32_t>(top >> 32)) continue;
+  while (!queue.empty()) {
+    const Merge next = queue.pop();
+    const size_t i = next.position;
+    if (s.symbols[i] < 0 || s.ranks[i] != next.rank) continue;
     const auto j = static_cast<size_t>(s.following[i]);
     s.symbols[i] = merges_.find(s.symbols[i], s.symbols[j])->result;
     s.symbols[j] = -1;
@@ -198,8 +194,18 @@ void Bpe::merge_long(EncodeScratch& s, std::vector<TokenId>& out) const {
     }
     if (s.previous[i] >= 0) push(static_cast<size_t>(s.previous[i]), i);
   }
-  for (size_t i = 0; i < n; ++i) {
-    if (s.symbols[i] >= 0) out.push_back(s.symbols[i]);
+}
+
+void Bpe::merge_long(EncodeScratch& s, std::vector<TokenId>& out) const {
+  if (s.symbols.size() < kManySymbols) {
+    MergeHeap queue(s.heap);
+    merge_all(queue, s);
+  } else {
+    RankBuckets queue(merges_.num_ranks(), s.symbols.size());
+    merge_all(queue, s);
+  }
+  for (const TokenId id : s.symbols) {
+    if (id >= 0) out.push_back(id);
   }
 }
 

@@ -34,6 +34,8 @@ class BpeMerges {
     }
   }
   size_t size() const { return used_; }
+  /// Highest rank + 1.
+  size_t num_ranks() const { return num_ranks_; }
 
  private:
   static constexpr uint64_t kFree = UINT64_MAX;
@@ -48,7 +50,7 @@ class BpeMerges {
   void grow(size_t slots);
 
   std::vector<Slot> slots_;
-  size_t mask_ = 0, used_ = 0;
+  size_t mask_ = 0, used_ = 0, num_ranks_ = 0;
   int shift_ = 64;
 };
 
@@ -78,6 +80,8 @@ class Bpe final : public TokenModel {
   void initial_symbols(std::string_view piece, EncodeScratch& scratch) const;
   void add_unknown(std::string_view symbol, bool& open_unk, EncodeScratch& scratch) const;
   void merge_short(EncodeScratch& scratch, std::vector<TokenId>& out) const;
+  template <class Queue>
+  void merge_all(Queue& queue, EncodeScratch& scratch) const;
   void merge_long(EncodeScratch& scratch, std::vector<TokenId>& out) const;
   void encode_word(std::string_view piece, EncodeScratch& scratch, std::vector<TokenId>& out) const;
 

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
+
+#include "text/merge_queue.h"
 
 namespace mlxcel::text {
 namespace {
@@ -49,14 +50,12 @@ void RankBpe::merge_short(std::string_view piece, std::vector<TokenId>& out) con
   }
 }
 
-void RankBpe::merge_long(std::string_view piece, EncodeScratch& s,
-                         std::vector<TokenId>& out) const {
+template <class Queue>
+void RankBpe::merge_all(std::string_view piece, Queue& queue, EncodeScratch& s) const {
   const size_t n = piece.size();
   s.symbols.assign(n + 1, kNone);  // the entry that the symbol at i and the next one make
   s.previous.resize(n + 1);
   s.following.resize(n + 1);  // where the next symbol begins; -1: merged into its left neighbour
-  s.heap.clear();
-  const std::greater<> later;
   const auto look_up = [&](size_t i) {
     s.symbols[i] = kNone;
     const auto next = static_cast<size_t>(s.following[i]);
@@ -65,24 +64,26 @@ void RankBpe::merge_long(std::string_view piece, EncodeScratch& s,
     const TokenId id = vocab_->find(piece.substr(i, end - i));
     if (id < 0) return false;
     s.symbols[i] = id;
-    s.heap.push_back(uint64_t{static_cast<uint32_t>(id)} << 32 | i);
     return true;
+  };
+  const auto entry = [&](size_t i) {
+    return Merge{static_cast<uint32_t>(s.symbols[i]), static_cast<uint32_t>(i)};
   };
   for (size_t i = 0; i <= n; ++i) {
     s.previous[i] = static_cast<int32_t>(i) - 1;
     s.following[i] = static_cast<int32_t>(i) + 1;
   }
-  for (size_t i = 0; i < n; ++i) look_up(i);
-  std::make_heap(s.heap.begin(), s.heap.end(), later);
+  for (size_t i = 0; i < n; ++i) {
+    if (look_up(i)) queue.append(entry(i));
+  }
+  queue.ordered();
   const auto push = [&](size_t i) {
-    if (look_up(i)) std::push_heap(s.heap.begin(), s.heap.end(), later);
+    if (look_up(i)) queue.push(entry(i));
   };
-  while (!s.heap.empty()) {
-    const uint64_t top = s.heap.front();
-    std::pop_heap(s.heap.begin(), s.heap.end(), later);
-    s.heap.pop_back();
-    const auto i = static_cast<size_t>(top & UINT32_MAX);
-    if (s.following[i] < 0 || s.symbols[i] != static_cast<TokenId>(top >> 32)) continue;
+  while (!queue.empty()) {
+    const Merge top = queue.pop();
+    const size_t i = top.position;
+    if (s.following[i] < 0 || s.symbols[i] != static_cast<TokenId>(top.rank)) continue;
     const auto next = static_cast<size_t>(s.following[i]);
     const auto behind = static_cast<size_t>(s.following[next]);
     s.following[i] = static_cast<int32_t>(behind);
@@ -90,6 +91,18 @@ void RankBpe::merge_long(std::string_view piece, EncodeScratch& s,
     s.previous[behind] = static_cast<int32_t>(i);
     push(i);
     if (s.previous[i] >= 0) push(static_cast<size_t>(s.previous[i]));
+  }
+}
+
+void RankBpe::merge_long(std::string_view piece, EncodeScratch& s,
+                         std::vector<TokenId>& out) const {
+  const size_t n = piece.size();
+  if (n < kManySymbols) {
+    MergeHeap queue(s.heap);
+    merge_all(piece, queue, s);
+  } else {
+    RankBuckets queue(static_cast<size_t>(vocab_->size()), n);
+    merge_all(piece, queue, s);
   }
   for (size_t i = 0; i < n;) {
     const auto next = static_cast<size_t>(s.following[i]);

@@ -19,6 +19,8 @@ class RankBpe final : public TokenModel {
 
  private:
   void merge_short(std::string_view piece, std::vector<TokenId>& out) const;
+  template <class Queue>
+  void merge_all(std::string_view piece, Queue& queue, EncodeScratch& scratch) const;
   void merge_long(std::string_view piece, EncodeScratch& scratch, std::vector<TokenId>& out) const;
   std::shared_ptr<const Vocab> vocab_;
 };
