@@ -146,6 +146,19 @@ bool Weights::has(std::string_view leaf) const {
   return below != root_->tensors.end() && below->first.starts_with(name + ".");
 }
 
+std::vector<int64_t> Weights::dims(std::string_view leaf) const {
+  const auto it = root_->tensors.find(full(leaf));
+  return it == root_->tensors.end() ? std::vector<int64_t>{} : it->second.dims;
+}
+
+bool Weights::has_matrix() const { return root_->tensors.contains(full("weight")); }
+
+bool Weights::has_dense_matrix() const {
+  const auto it = root_->tensors.find(full("weight"));
+  return it != root_->tensors.end() && it->second.blocks == nullptr &&
+         !root_->tensors.contains(full("scales"));
+}
+
 Tensor Weights::take(std::string_view leaf, const Shape& expected) const {
   const std::string name = full(leaf);
   const StoredTensor* t = root_->use(name);

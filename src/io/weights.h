@@ -33,6 +33,11 @@ class Weights {
   Weights at(std::string_view name, int64_t index) const;  // "layers", 3 -> "layers.3"
   /// Whether the tensor `leaf` exists, or any tensor below it ("lm_head"). Marks nothing used.
   bool has(std::string_view leaf) const;
+  /// Shape of the tensor `leaf` as stored; empty when there is none. Marks nothing used.
+  std::vector<int64_t> dims(std::string_view leaf) const;
+  /// Whether take_matrix would find a matrix, and whether one of plain elements.
+  bool has_matrix() const;
+  bool has_dense_matrix() const;
   /// A tensor in its stored type, mapped without a copy where its alignment allows. A missing one
   /// is recorded (see missing()) and zeros (f32) are returned so that loading can go on and name
   /// all of them; a wrong shape throws Corrupt with both shapes. Block-quantized tensors throw

@@ -70,19 +70,20 @@ struct ExpertLinearArgs {
 
 struct CombineArgs {
   RowView y;                       // [tokens * choices, D]
-  const float* weights = nullptr;  // [tokens, choices]
+  const float* weights = nullptr;  // [tokens, choices]; null = ones
   int64_t tokens = 0, choices = 0;
   float* out = nullptr;  // [tokens, D]
 };
 
 struct ScaleRowsArgs {
-  RowView x;
-  const float* factors = nullptr;  // [rows]
-  float* out = nullptr;
+  RowView x;                       // row i of out is row i / per_row of x times factors[i]
+  const float* factors = nullptr;  // [count]
+  int64_t count = 0, per_row = 1;
+  float* out = nullptr;  // [count, D]
 };
 
 struct ClampedSwigluArgs {
-  RowView x;  // [T, 2F]
+  RowView gate, up;  // [T, F]
   float alpha = 0, limit = 0;
   float* out = nullptr;  // [T, F]
 };

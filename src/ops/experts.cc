@@ -150,31 +150,66 @@ Tensor expert_linear(const Tensor& x, const PackedExperts& w, const Tensor& ids,
   return y;
 }
 
-Tensor combine_experts(const Tensor& y, const Tensor& weights) {
+namespace {
+
+Tensor combine(std::string_view op, const Tensor& y, const float* weights, int64_t choices) {
   const OpTable& table = table_of(y);
-  require_kernel(table.combine_experts != nullptr, "combine_experts", y.device().kind);
-  CombineArgs args{.y = row_view("combine_experts", "y", y)};
-  if (y.shape().rank() != 2 || !weights || weights.shape().rank() != 2 ||
-      weights.numel() != args.y.outer) {
-    bad_argument("combine_experts", fmt::format("y {} with weights {}", y.shape().str(),
-                                                weights ? weights.shape().str() : "missing"));
+  require_kernel(table.combine_experts != nullptr, op, y.device().kind);
+  CombineArgs args{.y = row_view(op, "y", y)};
+  if (y.shape().rank() != 2 || choices < 1 || args.y.outer % choices != 0) {
+    bad_argument(op, fmt::format("y {} with {} slots a token", y.shape().str(), choices));
   }
-  args.weights = vector_of("combine_experts", "weights", weights, weights.numel());
-  args.tokens = weights.dim(0);
-  args.choices = weights.dim(1);
+  args.weights = weights;
+  args.tokens = args.y.outer / choices;
+  args.choices = choices;
   Tensor out = Tensor::empty({args.tokens, args.y.dim}, DType::F32, y.device());
   args.out = data_of(out);
   if (out.numel() > 0) table.combine_experts(args);
   return out;
 }
 
+Tensor clamped(std::string_view op, ClampedSwigluArgs args, float alpha, float limit,
+               Device device) {
+  const OpTable& table = op_table(device.kind);
+  require_kernel(table.clamped_swiglu != nullptr, op, device.kind);
+  if (!(limit > 0.0F) || !std::isfinite(alpha)) {
+    bad_argument(op, fmt::format("alpha {}, limit {}", alpha, limit));
+  }
+  args.alpha = alpha;
+  args.limit = limit;
+  Tensor out = Tensor::empty({args.gate.outer, args.gate.dim}, DType::F32, device);
+  args.out = data_of(out);
+  if (out.numel() > 0) table.clamped_swiglu(args);
+  return out;
+}
+
+}  // namespace
+
+Tensor combine_experts(const Tensor& y, const Tensor& weights) {
+  constexpr std::string_view kOp = "combine_experts";
+  if (!weights || weights.shape().rank() != 2 || y.shape().rank() != 2) {
+    bad_argument(kOp, "y must be [S, D] and weights [T, K]");
+  }
+  const float* w = vector_of(kOp, "weights", weights, y.dim(0));
+  return combine(kOp, y, w, weights.dim(1));
+}
+
+Tensor sum_slots(const Tensor& y, int64_t choices) {
+  return combine("sum_slots", y, nullptr, choices);
+}
+
 Tensor scale_rows(const Tensor& x, const Tensor& factors) {
   const OpTable& table = table_of(x);
   require_kernel(table.scale_rows != nullptr, "scale_rows", x.device().kind);
   ScaleRowsArgs args{.x = row_view("scale_rows", "x", x)};
-  if (x.shape().rank() != 2) bad_argument("scale_rows", "x is not [T, D]");
-  args.factors = vector_of("scale_rows", "factors", factors, args.x.outer);
-  Tensor out = Tensor::empty(x.shape(), DType::F32, x.device());
+  const int64_t rows = args.x.outer, count = factors ? factors.numel() : 0;
+  if (x.shape().rank() != 2 || (rows == 0) != (count == 0) || (rows > 0 && count % rows != 0)) {
+    bad_argument("scale_rows", fmt::format("x {} with {} factors", x.shape().str(), count));
+  }
+  Tensor out = Tensor::empty({count, args.x.dim}, DType::F32, x.device());
+  args.factors = vector_of("scale_rows", "factors", factors, count);
+  args.count = count;
+  args.per_row = rows > 0 ? count / rows : 1;
   args.out = data_of(out);
   if (out.numel() > 0) table.scale_rows(args);
   return out;
@@ -190,20 +225,25 @@ Tensor sigmoid(const Tensor& x) {
   return out;
 }
 
-Tensor clamped_swiglu(const Tensor& gate_up, float alpha, float limit) {
-  const OpTable& table = table_of(gate_up);
-  require_kernel(table.clamped_swiglu != nullptr, "clamped_swiglu", gate_up.device().kind);
-  ClampedSwigluArgs args{
-      .x = row_view("clamped_swiglu", "gate_up", gate_up), .alpha = alpha, .limit = limit};
-  if (gate_up.shape().rank() != 2 || args.x.dim % 2 != 0 || !(limit > 0.0F) ||
-      !std::isfinite(alpha)) {
-    bad_argument("clamped_swiglu", fmt::format("gate_up {}, alpha {}, limit {}",
-                                               gate_up.shape().str(), alpha, limit));
+Tensor clamped_swiglu(const Tensor& gate, const Tensor& up, float alpha, float limit) {
+  constexpr std::string_view kOp = "clamped_swiglu";
+  const ClampedSwigluArgs args{.gate = row_view(kOp, "gate", gate), .up = row_view(kOp, "up", up)};
+  if (gate.shape().rank() != 2 || !(gate.shape() == up.shape())) {
+    bad_argument(kOp, fmt::format("gate {} and up {}", gate.shape().str(), up.shape().str()));
   }
-  Tensor out = Tensor::empty({args.x.outer, args.x.dim / 2}, DType::F32, gate_up.device());
-  args.out = data_of(out);
-  if (out.numel() > 0) table.clamped_swiglu(args);
-  return out;
+  return clamped(kOp, args, alpha, limit, gate.device());
+}
+
+Tensor clamped_swiglu_fused(const Tensor& gate_up, float alpha, float limit) {
+  constexpr std::string_view kOp = "clamped_swiglu_fused";
+  RowView rows = row_view(kOp, "gate_up", gate_up);
+  if (gate_up.shape().rank() != 2 || rows.dim % 2 != 0) {
+    bad_argument(kOp, fmt::format("gate_up {} is not [T, 2F]", gate_up.shape().str()));
+  }
+  rows.dim /= 2;
+  ClampedSwigluArgs args{.gate = rows, .up = rows};
+  args.up.data += rows.dim;
+  return clamped(kOp, args, alpha, limit, gate_up.device());
 }
 
 }  // namespace mlxcel::ops

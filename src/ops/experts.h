@@ -81,15 +81,18 @@ Tensor expert_linear(const Tensor& x, const PackedExperts& w, const Tensor& ids,
 /// sum over the slots of a token of weights[token, k] * y[slot], in the order of k. y [S, D],
 /// weights [T, K] -> [T, D].
 Tensor combine_experts(const Tensor& y, const Tensor& weights);
+/// The same with all weights 1: y [T * choices, D] -> [T, D].
+Tensor sum_slots(const Tensor& y, int64_t choices);
 
 // ---- element-wise
 // ---------------------------------------------------------------------------------------------
 
-/// x [T, D] with every row times its factor [T] (or [T, 1]) f32.
+/// out[i] = factors[i] * x[i / K] for x [T, D] and T * K factors, f32 [T, K] or [T]. -> [T * K, D].
 Tensor scale_rows(const Tensor& x, const Tensor& factors);
 Tensor sigmoid(const Tensor& x);
-/// gate_up [T, 2F], gate then up: g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and u
-/// = clamp(up, -limit, limit). -> [T, F].
-Tensor clamped_swiglu(const Tensor& gate_up, float alpha, float limit);
+/// g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and u = clamp(up, -limit, limit).
+Tensor clamped_swiglu(const Tensor& gate, const Tensor& up, float alpha, float limit);
+/// The same with gate and up side by side: gate_up [T, 2F] -> [T, F].
+Tensor clamped_swiglu_fused(const Tensor& gate_up, float alpha, float limit);
 
 }  // namespace mlxcel::ops

@@ -297,24 +297,41 @@ TEST(ExpertElementwise, MatchesTheReference) {
                                .out = expected.data()});
     EXPECT_LT(relative_error(ops::combine_experts(y, weights).host<float>(), expected), 1e-6);
 
+    reference.combine_experts({.y = rows, .tokens = 4, .choices = 3, .out = expected.data()});
+    EXPECT_LT(relative_error(ops::sum_slots(y, 3).host<float>(), expected), 1e-6);
+
     expected.assign(12 * 83, 0.0F);
     reference.sigmoid({.x = rows, .out = expected.data()});
     EXPECT_LT(relative_error(ops::sigmoid(y).host<float>(), expected), 1e-6);
 
-    const Tensor factors = random_tensor({12, 1}, 5);
-    reference.scale_rows(
-        {.x = rows, .factors = factors.host<float>().data(), .out = expected.data()});
-    EXPECT_TRUE(same_bits(ops::scale_rows(y, factors).host<float>(), expected));
+    for (const int64_t per_row : {1, 3}) {
+      const Tensor factors = random_tensor({12, per_row}, 5);
+      expected.assign(static_cast<size_t>(12 * 83 * per_row), 0.0F);
+      reference.scale_rows({.x = rows,
+                            .factors = factors.host<float>().data(),
+                            .count = 12 * per_row,
+                            .per_row = per_row,
+                            .out = expected.data()});
+      EXPECT_TRUE(same_bits(ops::scale_rows(y, factors).host<float>(), expected));
+    }
 
     const Tensor gate_up = random_tensor({5, 70}, 6, 20.0F);
     expected.assign(5 * 35, 0.0F);
-    reference.clamped_swiglu(
-        {.x = {.data = gate_up.host<float>().data(), .outer = 5, .outer_stride = 70, .dim = 70},
-         .alpha = 1.702F,
-         .limit = 7.0F,
-         .out = expected.data()});
-    EXPECT_LT(relative_error(ops::clamped_swiglu(gate_up, 1.702F, 7.0F).host<float>(), expected),
-              2e-6);
+    ops::ClampedSwigluArgs args{
+        .gate = {.data = gate_up.host<float>().data(), .outer = 5, .outer_stride = 70, .dim = 35},
+        .up = {},
+        .alpha = 1.702F,
+        .limit = 7.0F,
+        .out = expected.data()};
+    args.up = args.gate;
+    args.up.data += 35;
+    reference.clamped_swiglu(args);
+    const Tensor fused = ops::clamped_swiglu_fused(gate_up, 1.702F, 7.0F);
+    EXPECT_LT(relative_error(fused.host<float>(), expected), 2e-6);
+    EXPECT_TRUE(same_bits(ops::clamped_swiglu(ops::copy_columns(gate_up, 0, 35),
+                                              ops::copy_columns(gate_up, 35, 70), 1.702F, 7.0F)
+                              .host<float>(),
+                          fused.host<float>()));
   });
 }
 

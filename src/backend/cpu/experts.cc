@@ -171,18 +171,19 @@ void combine_experts(const ops::CombineArgs& a) {
   const VectorKernels& k = vector_kernels();
   for_rows(a.tokens, a.choices * a.y.dim, [&](int64_t t) {
     float* out = a.out + t * a.y.dim;
-    const float* w = a.weights + t * a.choices;
-    k.scale(a.y.row(t * a.choices), w[0], out, a.y.dim);
-    for (int64_t c = 1; c < a.choices; ++c) {
-      k.scale_add(a.y.row(t * a.choices + c), w[c], out, a.y.dim);
+    const auto weight = [&](int64_t slot) { return a.weights != nullptr ? a.weights[slot] : 1.0F; };
+    const int64_t first = t * a.choices;
+    k.scale(a.y.row(first), weight(first), out, a.y.dim);
+    for (int64_t s = first + 1; s < first + a.choices; ++s) {
+      k.scale_add(a.y.row(s), weight(s), out, a.y.dim);
     }
   });
 }
 
 void scale_rows(const ops::ScaleRowsArgs& a) {
   const VectorKernels& k = vector_kernels();
-  for_rows(a.x.rows(), a.x.dim, [&](int64_t r) {
-    k.scale(a.x.row(r), a.factors[r / a.x.inner], a.out + r * a.x.dim, a.x.dim);
+  for_rows(a.count, a.x.dim, [&](int64_t i) {
+    k.scale(a.x.row(i / a.per_row), a.factors[i], a.out + i * a.x.dim, a.x.dim);
   });
 }
 
@@ -194,10 +195,9 @@ void sigmoid(const ops::UnaryArgs& a) {
 
 void clamped_swiglu(const ops::ClampedSwigluArgs& a) {
   const VectorKernels& k = vector_kernels();
-  const int64_t half = a.x.dim / 2;
-  for_rows(a.x.rows(), half * 8, [&](int64_t r) {
-    const float* gate = a.x.row(r);
-    k.clamped_swiglu(gate, gate + half, a.alpha, a.limit, a.out + r * half, half);
+  const int64_t n = a.gate.dim;
+  for_rows(a.gate.rows(), n * 8, [&](int64_t r) {
+    k.clamped_swiglu(a.gate.row(r), a.up.row(r), a.alpha, a.limit, a.out + r * n, n);
   });
 }
 

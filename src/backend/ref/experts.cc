@@ -128,14 +128,16 @@ void register_experts(ops::OpTable& t) {
       double sum = 0.0;
       for (int64_t k = 0; k < a.choices; ++k) {
         const int64_t slot = token * a.choices + k;
-        sum += static_cast<double>(a.weights[slot]) * static_cast<double>(a.y.row(slot)[d]);
+        const double weight = a.weights != nullptr ? static_cast<double>(a.weights[slot]) : 1.0;
+        sum += weight * static_cast<double>(a.y.row(slot)[d]);
       }
       a.out[i] = static_cast<float>(sum);
     }
   };
   t.scale_rows = [](const ops::ScaleRowsArgs& a) {
-    for (int64_t i = 0; i < a.x.rows() * a.x.dim; ++i) {
-      a.out[i] = a.x.row(i / a.x.dim)[i % a.x.dim] * a.factors[i / a.x.dim];
+    for (int64_t i = 0; i < a.count * a.x.dim; ++i) {
+      const int64_t row = i / a.x.dim;
+      a.out[i] = a.x.row(row / a.per_row)[i % a.x.dim] * a.factors[row];
     }
   };
   t.sigmoid = [](const ops::UnaryArgs& a) {
@@ -145,12 +147,11 @@ void register_experts(ops::OpTable& t) {
     }
   };
   t.clamped_swiglu = [](const ops::ClampedSwigluArgs& a) {
-    const int64_t half = a.x.dim / 2;
+    const int64_t n = a.gate.dim;
     const auto limit = static_cast<double>(a.limit), alpha = static_cast<double>(a.alpha);
-    for (int64_t i = 0; i < a.x.rows() * half; ++i) {
-      const float* row = a.x.row(i / half);
-      const double gate = std::min(static_cast<double>(row[i % half]), limit);
-      const double up = std::clamp(static_cast<double>(row[half + i % half]), -limit, limit);
+    for (int64_t i = 0; i < a.gate.rows() * n; ++i) {
+      const double gate = std::min(static_cast<double>(a.gate.row(i / n)[i % n]), limit);
+      const double up = std::clamp(static_cast<double>(a.up.row(i / n)[i % n]), -limit, limit);
       a.out[i] = static_cast<float>(gate * sigmoid(alpha * gate) * (up + 1.0));
     }
   };
