@@ -50,7 +50,8 @@ class RowsView final : public MatrixSource {
     });
   }
   const void* dense_rows(int64_t begin) const override {
-    return step_ == 1 ? source_->dense_rows(begin_ + begin) : nullptr;
+    const bool plain = step_ == 1 && format().kind == WeightFormat::Kind::Dense;
+    return plain ? source_->dense_rows(begin_ + begin) : nullptr;
   }
   void release_rows(int64_t begin, int64_t count) const noexcept override {
     if (count > 0) source_->release_rows(begin_ + begin * step_, (count - 1) * step_ + 1);
