@@ -90,7 +90,6 @@ bool Tensor::contiguous() const {
 }
 
 Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
-  MLXCEL_CHECK(contiguous(), "view() needs a contiguous tensor");
   std::vector<int64_t> dims(shape);
   int64_t known = 1;
   int unknown = -1;
@@ -115,6 +114,11 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
                 fmt::format("cannot view {} as {}", shape_.str(), t.shape_.str()));
   }
   t.strides_ = row_major_strides(t.shape_);
+  if (contiguous()) return t;
+  const bool same_rows = shape_.rank() > 0 && t.shape_.rank() > 0 && t.shape_[0] == shape_[0];
+  MLXCEL_CHECK(same_rows && (shape_[0] == 0 || slice(0, 0, 1).contiguous()),
+               "view() needs a contiguous tensor, or contiguous rows that stay the first axis");
+  t.strides_[0] = strides_[0];
   return t;
 }
 

@@ -37,7 +37,9 @@ class Tensor {
   Device device() const;
   bool contiguous() const;
 
-  Tensor view(std::initializer_list<int64_t> shape) const;   // contiguous only; one dim may be -1
+  /// The same elements in another shape; one dim may be -1. Of a contiguous tensor, or of
+  /// contiguous rows at a stride (a slice of columns) when the first axis stays.
+  Tensor view(std::initializer_list<int64_t> shape) const;
   Tensor slice(int axis, int64_t begin, int64_t end) const;  // no copy
   const void* raw() const;                                   // first element
   void* raw();                                               // throws when the buffer is read-only

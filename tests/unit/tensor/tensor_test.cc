@@ -105,6 +105,15 @@ TEST(Tensor, WrongSlicesAndViewsAreNamed) {
   EXPECT_THROW((void)t.slice(1, 0, 3).view({12}), Error);
 }
 
+TEST(Tensor, ViewOfStridedRowsKeepsTheirStride) {
+  const Tensor columns = counted({4, 12}).slice(1, 2, 8);  // [4, 6]
+  const Tensor heads = columns.view({-1, 2, 3});
+  EXPECT_EQ(heads.shape(), (Shape{4, 2, 3}));
+  EXPECT_EQ(heads.stride(0), 12);
+  EXPECT_EQ(heads.slice(0, 3, 4).host<float>()[5], 3 * 12 + 2 + 5);
+  EXPECT_THROW((void)columns.view({2, 12}), Error);
+}
+
 TEST(Tensor, MustFitItsBuffer) {
   const auto buffer = Buffer::host(100);
   EXPECT_EQ(Tensor::over(buffer, 4, {24}, DType::F32).numel(), 24);
