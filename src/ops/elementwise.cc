@@ -97,6 +97,22 @@ Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, float
 
 Tensor add(const Tensor& a, const Tensor& b) { return binary("add", table_of(a).add, a, b); }
 Tensor mul(const Tensor& a, const Tensor& b) { return binary("mul", table_of(a).mul, a, b); }
+Tensor mul_row(const Tensor& x, const Tensor& row) {
+  const OpTable& table = table_of(x);
+  require_kernel(table.mul != nullptr, "mul_row", x.device().kind);
+  BinaryArgs args;
+  args.a = row_view("mul_row", "x", x);
+  args.b = {.data = vector_of("mul_row", "row", row, args.a.inner * args.a.dim),
+            .outer = args.a.outer,
+            .inner = args.a.inner,
+            .outer_stride = 0,
+            .dim = args.a.dim};
+  Tensor out = like(x);
+  args.out = data_of(out);
+  if (out.numel() > 0) table.mul(args);
+  return out;
+}
+
 Tensor silu_mul(const Tensor& gate, const Tensor& up) {
   return binary("silu_mul", table_of(gate).silu_mul, gate, up);
 }
@@ -126,6 +142,11 @@ Tensor activate(const Tensor& x, Activation kind) {
 Tensor softcap(const Tensor& x, float cap) {
   if (!(cap > 0.0F)) bad_argument("softcap", fmt::format("cap is {}, expected above 0", cap));
   return unary("softcap", table_of(x).softcap, x, cap);
+}
+
+Tensor clamp(const Tensor& x, float limit) {
+  if (!(limit > 0.0F)) bad_argument("clamp", fmt::format("limit is {}, expected above 0", limit));
+  return unary("clamp", table_of(x).clamp, x, limit);
 }
 
 Tensor take_rows(const Tensor& x, const Tensor& rows) {

@@ -35,7 +35,7 @@ struct BinaryArgs {
 struct UnaryArgs {
   RowView x;
   float* out = nullptr;  // [rows, dim]
-  float parameter = 0;   // factor or cap
+  float parameter = 0;   // factor, cap or limit
   Activation kind = Activation::Silu;
 };
 struct TakeRowsArgs {
@@ -94,6 +94,7 @@ struct OpTable {
   void (*scale)(const UnaryArgs&) = nullptr;
   void (*activate)(const UnaryArgs&) = nullptr;
   void (*softcap)(const UnaryArgs&) = nullptr;
+  void (*clamp)(const UnaryArgs&) = nullptr;
   void (*copy_rows)(const UnaryArgs&) = nullptr;
   void (*take_rows)(const TakeRowsArgs&) = nullptr;
   void (*rope)(const RopeArgs&) = nullptr;

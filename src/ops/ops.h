@@ -58,6 +58,8 @@ AddNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& gain, f
 Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, float eps);
 Tensor add(const Tensor& a, const Tensor& b);  // equal shapes
 Tensor mul(const Tensor& a, const Tensor& b);  // equal shapes
+/// x[t] * row for every t: x [T, ...], row f32 with as many values as x[t].
+Tensor mul_row(const Tensor& x, const Tensor& row);
 Tensor scale(const Tensor& x, float factor);
 Tensor silu_mul(const Tensor& gate, const Tensor& up);  // silu(gate) * up
 /// gate_up [T, 2F] holds gate then up of each row: silu(gate) * up, [T, F].
@@ -66,6 +68,8 @@ enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, Relu2, Tanh, Exp }
 Tensor activate(const Tensor& x, Activation kind);
 /// cap * tanh(x / cap).
 Tensor softcap(const Tensor& x, float cap);
+/// x cut to [-limit, limit]; limit > 0.
+Tensor clamp(const Tensor& x, float limit);
 /// Rows of x [T, D] chosen by rows [R] i32 -> [R, D].
 Tensor take_rows(const Tensor& x, const Tensor& rows);
 /// Copies columns [begin, end) of x [T, D] into a contiguous [T, end - begin].

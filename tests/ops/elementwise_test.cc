@@ -51,6 +51,7 @@ TEST(Elementwise, UnaryOpsMatchTheReference) {
     check_unary("scale", [](const Tensor& x) { return ops::scale(x, 0.37F); }, ref.scale, 0.37F);
     check_unary(
         "softcap", [](const Tensor& x) { return ops::softcap(x, 30.0F); }, ref.softcap, 30.0F);
+    check_unary("clamp", [](const Tensor& x) { return ops::clamp(x, 0.8F); }, ref.clamp, 0.8F);
     check_unary(
         "silu", [](const Tensor& x) { return ops::activate(x, Activation::Silu); }, ref.activate, 0,
         Activation::Silu);
@@ -204,6 +205,21 @@ TEST(Rows, TakeAndCopy) {
   EXPECT_THROW(ops::copy_columns(x, 3, 10), Error);
 }
 
+TEST(Rows, OneRowTimesAll) {
+  for_each_level([] {
+    const Tensor wide = random_tensor({4, 9, 7}, 1);
+    const Tensor x = wide.slice(1, 2, 5);  // [4, 3, 7] at a stride
+    const Tensor row = random_tensor({21}, 2);
+    const Tensor got = ops::mul_row(x, row);
+    for (int64_t t = 0; t < 4; ++t) {
+      const Tensor one = x.slice(0, t, t + 1).view({21});
+      EXPECT_TRUE(
+          same_bits(got.slice(0, t, t + 1).host<float>(), ops::mul(one, row).host<float>()));
+    }
+    EXPECT_THROW(ops::mul_row(x, random_tensor({20}, 3)), Error);
+  });
+}
+
 TEST(Rows, FusedGateAndUp) {
   for_each_level([] {
     const Tensor x = random_tensor({3, 38}, 1, 4.0F);
@@ -219,7 +235,8 @@ TEST(Table, EveryOpHasAReferenceAndACpuKernel) {
   backend::register_all();
   const auto all_set = [](const ops::OpTable& t) {
     return t.rms_norm && t.layer_norm && t.add && t.mul && t.silu_mul && t.scale && t.activate &&
-           t.softcap && t.copy_rows && t.take_rows && t.rope && t.kv_append && t.attention;
+           t.softcap && t.clamp && t.copy_rows && t.take_rows && t.rope && t.kv_append &&
+           t.attention;
   };
   EXPECT_TRUE(all_set(ref::op_table()));
   EXPECT_TRUE(all_set(ops::op_table(DeviceKind::Cpu)));

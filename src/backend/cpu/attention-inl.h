@@ -194,6 +194,7 @@ constexpr VectorKernels kTable = {
     .sigmoid = sigmoid_row,
     .clamped_swiglu = clamped_swiglu_row,
     .softcap = softcap_row,
+    .clamp = clamp_row,
     .activate = activate_row,
     .rope_angles = rope_angles_row,
     .rope_rotate = rope_rotate_head,

@@ -98,6 +98,10 @@ struct ClampedSwigluOp {
     return mul(mul(g, sigmoid(mul(alpha, g))), add(u, set1(1.0F)));
   }
 };
+struct ClampOp {
+  VF low, high;
+  MLXCEL_METHOD VF of(VF x) const { return vmin(high, vmax(low, x)); }
+};
 struct SoftcapOp {
   VF cap;
   MLXCEL_METHOD VF of(VF x) const { return mul(cap, tanh(div(x, cap))); }
@@ -125,6 +129,9 @@ void clamped_swiglu_row(const float* gate, const float* up, float alpha, float l
 }
 void softcap_row(const float* x, float cap, float* out, int64_t n) {
   map1(x, out, n, SoftcapOp{set1(cap)});
+}
+void clamp_row(const float* x, float limit, float* out, int64_t n) {
+  map1(x, out, n, ClampOp{set1(-limit), set1(limit)});
 }
 void activate_row(const float* x, ops::Activation kind, float* out, int64_t n) {
   switch (kind) {

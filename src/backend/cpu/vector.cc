@@ -169,6 +169,7 @@ void register_ops(ops::OpTable& table) {
   table.silu_mul = binary<&VectorKernels::silu_mul, 8>;
   table.scale = unary<&VectorKernels::scale, 1>;
   table.softcap = unary<&VectorKernels::softcap, 8>;
+  table.clamp = unary<&VectorKernels::clamp, 1>;
   table.activate = activate;
   table.copy_rows = copy_rows;
   table.take_rows = take_rows;

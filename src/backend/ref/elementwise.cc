@@ -61,6 +61,10 @@ void register_elementwise(ops::OpTable& t) {
     const auto cap = static_cast<double>(a.parameter);
     unary(a, [&](double x) { return cap * std::tanh(x / cap); });
   };
+  t.clamp = [](const ops::UnaryArgs& a) {
+    const auto limit = static_cast<double>(a.parameter);
+    unary(a, [&](double x) { return x > limit ? limit : x < -limit ? -limit : x; });
+  };
   t.activate = [](const ops::UnaryArgs& a) {
     unary(a, [&](double x) { return activation(a.kind, x); });
   };
