@@ -24,4 +24,10 @@ Tensor latent_attention(const Batch& batch, int layer, const Tensor& q, const Te
   return ops::attention(q, kv, segments, options);
 }
 
+Tensor shared_attention(const Batch& batch, int layer, const Tensor& q,
+                        const ops::AttentionOptions& options) {
+  MLXCEL_CHECK(batch.caches != nullptr, "attention needs the caches of the batch");
+  return ops::attention(q, batch.caches->kv(layer), batch.caches->segments(layer), options);
+}
+
 }  // namespace mlxcel::nn

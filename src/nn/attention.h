@@ -16,4 +16,8 @@ Tensor attention(const Batch& batch, int layer, const Tensor& q, const Tensor& k
 Tensor latent_attention(const Batch& batch, int layer, const Tensor& q, const Tensor& keys,
                         int64_t v_dim, const ops::AttentionOptions& options);
 
+/// The same over the keys and values that `layer`, an earlier layer of this forward, has appended.
+Tensor shared_attention(const Batch& batch, int layer, const Tensor& q,
+                        const ops::AttentionOptions& options);
+
 }  // namespace mlxcel::nn

@@ -44,15 +44,21 @@ class Decoder final : public CausalLm {
         logit_scale_(c.logit_scale),
         logit_softcap_(c.logit_softcap),
         embed_tokens_(c.model.at("embed_tokens"), spec_.vocab_size, spec_.hidden_size),
-        norm_(c.model.at("norm"), spec_.hidden_size, c.rms_norm_eps) {
+        norm_(c.model.at("norm"), spec_.hidden_size, c.norm) {
+    if (c.learned_positions > 0) {
+      embed_positions_.emplace(c.model.at("embed_positions"), c.learned_positions,
+                               spec_.hidden_size);
+    }
     for (size_t layer = 0; layer < spec_.caches.size(); ++layer) {
       blocks_.push_back(
           c.block(c.model.at("layers", static_cast<int64_t>(layer)), static_cast<int>(layer)));
     }
     if (!c.tie_word_embeddings.value_or(!c.lm_head.has("weight"))) {
-      lm_head_ = std::make_unique<Linear>(c.lm_head, spec_.hidden_size, spec_.vocab_size);
+      lm_head_ = std::make_unique<Linear>(c.lm_head, spec_.hidden_size, spec_.vocab_size,
+                                          Parallel::None, c.head_bias);
     }
     weight_bytes_ = embed_tokens_.weight_bytes() + norm_.weight_bytes() +
+                    (embed_positions_ ? embed_positions_->weight_bytes() : 0) +
                     (lm_head_ ? lm_head_->weight_bytes() : 0);
     for (const auto& block : blocks_) weight_bytes_ += block->weight_bytes();
   }
@@ -63,6 +69,7 @@ class Decoder final : public CausalLm {
   Tensor forward(const Batch& batch) const override {
     Tensor x = batch.embeds ? batch.embeds : embed_tokens_(batch.token_ids);  // [T, D]
     if (embed_scale_ != 1.0F) x = ops::scale(x, embed_scale_);
+    if (embed_positions_) x = ops::add(x, (*embed_positions_)(batch.positions));
     for (size_t layer = 0; layer < blocks_.size(); ++layer) {
       x = (*blocks_[layer])(x, batch);  // [T, D]
       if (batch.capture_hidden) batch.capture_hidden(static_cast<int>(layer), x);
@@ -81,8 +88,9 @@ class Decoder final : public CausalLm {
   ModelSpec spec_;
   float embed_scale_, logit_scale_, logit_softcap_;
   Embedding embed_tokens_;
+  std::optional<Embedding> embed_positions_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  RmsNorm norm_;
+  Norm norm_;
   std::unique_ptr<Linear> lm_head_;  // null when the embedding is the head
   int64_t weight_bytes_ = 0;
 };

@@ -7,6 +7,8 @@
 
 #include "io/weights.h"
 #include "nn/causal_lm.h"
+#include "nn/layers.h"
+#include "nn/norm.h"
 
 namespace mlxcel::nn {
 
@@ -21,10 +23,12 @@ struct DecoderConfig {
   ModelSpec spec;
   io::Weights model;    // holds embed_tokens, layers.N and norm
   io::Weights lm_head;  // ignored when the embedding is tied
-  float rms_norm_eps = 1e-6F;
+  NormOptions norm{};   // of the last residual stream
   /// Unset: tied exactly when the checkpoint has no head.
-  std::optional<bool> tie_word_embeddings;
+  std::optional<bool> tie_word_embeddings{};
+  Bias head_bias = Bias::None;
   float embed_scale = 1.0F, logit_scale = 1.0F, logit_softcap = 0.0F;
+  int64_t learned_positions = 0;  // rows of embed_positions, added to the embedding; 0 = none
   std::function<std::unique_ptr<Block>(const io::Weights&, int layer)> block;
 };
 

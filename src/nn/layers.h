@@ -8,6 +8,7 @@
 
 #include "io/weights.h"
 #include "ops/ops.h"
+#include "tensor/matrix_rows.h"
 #include "tensor/tensor.h"
 
 namespace mlxcel::nn {
@@ -42,6 +43,9 @@ class StackedLinear {
     io::Weights weights;
     int64_t out_features = 0;
     Bias bias = Bias::IfPresent;
+    /// Set when the part is some rows of a stored matrix of `stored_rows` rows.
+    std::vector<RowRange> rows{};
+    int64_t stored_rows = 0;
   };
   StackedLinear(std::span<const Part> parts, int64_t in_features,
                 Parallel parallel = Parallel::None);

@@ -41,6 +41,28 @@ int64_t matrix_bytes(const std::shared_ptr<const ops::PackedMatrix>& weight, con
   return (weight ? weight->bytes() : 0) + (bias ? bias.bytes() : 0);
 }
 
+std::shared_ptr<const MatrixSource> part_matrix(const StackedLinear::Part& part,
+                                                int64_t in_features) {
+  if (part.rows.empty()) return stored_matrix(part.weights, part.out_features, in_features);
+  auto whole = stored_matrix(part.weights, part.stored_rows, in_features);
+  return whole ? select_rows(std::move(whole), part.rows) : nullptr;
+}
+
+Tensor part_bias(const StackedLinear::Part& part) {
+  if (part.rows.empty()) return stored_bias(part.weights, part.out_features, part.bias);
+  const Tensor whole = stored_bias(part.weights, part.stored_rows, part.bias);
+  if (!whole) return {};
+  Tensor chosen = Tensor::empty(Shape{part.out_features}, DType::F32);
+  auto out = chosen.host_mut<float>().begin();
+  for (const RowRange& r : part.rows) {
+    out = std::ranges::copy(whole.host<float>().subspan(static_cast<size_t>(r.begin),
+                                                        static_cast<size_t>(r.count)),
+                            out)
+              .out;
+  }
+  return chosen;
+}
+
 /// Biases of neighbouring parts end to end, zeros for a part without one; null when none has one.
 Tensor join_biases(std::span<const Tensor> biases, std::span<const int64_t> sizes) {
   if (std::none_of(biases.begin(), biases.end(), [](const Tensor& b) { return bool(b); }))
@@ -75,7 +97,7 @@ StackedLinear::StackedLinear(std::span<const Part> parts, int64_t in_features, P
   std::vector<std::shared_ptr<const MatrixSource>> sources;
   for (const Part& part : parts) {
     require_one_rank(part.weights, parallel);
-    sources.push_back(stored_matrix(part.weights, part.out_features, in_features));
+    sources.push_back(part_matrix(part, in_features));
   }
   for (size_t begin = 0; begin < parts.size();) {
     const auto& first = sources[begin];
@@ -90,7 +112,7 @@ StackedLinear::StackedLinear(std::span<const Part> parts, int64_t in_features, P
     for (size_t i = begin; i < end; ++i) {
       stack.push_back(sources[i].get());
       run.out_features.push_back(parts[i].out_features);
-      biases.push_back(stored_bias(parts[i].weights, parts[i].out_features, parts[i].bias));
+      biases.push_back(part_bias(parts[i]));
     }
     if (first) {
       run.weight = with_context(first->name(), [&] { return ops::pack_matrices(stack, kDevice); });

@@ -121,7 +121,7 @@ Rope::Rope(const RopeConfig& c)
 
 void Rope::apply(Tensor& q, Tensor& k, const Tensor& positions) const {
   ops::rope(q, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
-  ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
+  if (k) ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
 }
 
 }  // namespace mlxcel::nn

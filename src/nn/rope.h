@@ -38,8 +38,17 @@ struct RopeConfig {
   /// only where the config nests by layer type. `head_dim` times `partial_rotary_factor` are
   /// rotated. Throws Unsupported naming key and value for an unknown rope type, InvalidArgument for
   /// numbers that make no sense.
+  /// `defaults` are for keys that the config leaves out.
+  struct Defaults {
+    double theta = 10000.0, partial_rotary_factor = 1.0;
+    std::string_view theta_key = "rope_theta", partial_key = "partial_rotary_factor";
+  };
   static RopeConfig from(const io::Config& c, int64_t head_dim, int64_t max_positions,
-                         std::string_view layer_type = {});
+                         std::string_view layer_type, const Defaults& defaults);
+  static RopeConfig from(const io::Config& c, int64_t head_dim, int64_t max_positions,
+                         std::string_view layer_type = {}) {
+    return from(c, head_dim, max_positions, layer_type, Defaults{});
+  }
 
   /// Positions that the scaling was made for: at least max_positions.
   int64_t usable_positions() const;
@@ -52,7 +61,8 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length);
 class Rope {
  public:
   explicit Rope(const RopeConfig& c);
-  /// In place; q [T, H, Dh], k [T, Hk, Dh], positions [T] i32. Rows of q and k may be strided.
+  /// In place; q [T, H, Dh], k [T, Hk, Dh] or null, positions [T] i32. Rows of q and k may be
+  /// strided.
   void apply(Tensor& q, Tensor& k, const Tensor& positions) const;
   const Tensor& inv_freq() const { return inv_freq_; }
   float attention_factor() const { return attention_factor_; }

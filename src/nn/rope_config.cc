@@ -140,15 +140,15 @@ void read_factors(const io::Config& c, RopeConfig& r) {
 }  // namespace
 
 RopeConfig RopeConfig::from(const io::Config& c, int64_t head_dim, int64_t max_positions,
-                            std::string_view layer_type) {
+                            std::string_view layer_type, const Defaults& defaults) {
   const Section s = rope_section(c, layer_type);
   RopeConfig r;
   r.max_positions = max_positions;
   r.type = parse_type(s);
   // The top-level keys are read even when the section decides, so that they do not count as unread.
-  const double top_theta = c.f64_or("rope_theta", 10000.0);
+  const double top_theta = c.f64_or(defaults.theta_key, defaults.theta);
   r.theta = positive(s, "rope_theta", s.values.f64_or("rope_theta", top_theta));
-  const double top_partial = c.f64_or("partial_rotary_factor", 1.0);
+  const double top_partial = c.f64_or(defaults.partial_key, defaults.partial_rotary_factor);
   const double partial =
       positive(s, "partial_rotary_factor", s.values.f64_or("partial_rotary_factor", top_partial));
   r.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * std::min(partial, 2.0));

@@ -1,0 +1,65 @@
+#include "nn/feed_forward.h"
+
+#include <vector>
+
+namespace mlxcel::nn {
+namespace {
+
+StackedLinear inputs(const MlpOptions& o, const io::Weights& w) {
+  std::vector<StackedLinear::Part> parts;
+  if (o.gated && w.has(o.fused)) {
+    parts.push_back(
+        {.weights = w.at(o.fused), .out_features = 2 * o.intermediate_size, .bias = o.bias});
+  } else {
+    if (o.gated) {
+      parts.push_back(
+          {.weights = w.at(o.gate), .out_features = o.intermediate_size, .bias = o.bias});
+    }
+    parts.push_back({.weights = w.at(o.up), .out_features = o.intermediate_size, .bias = o.bias});
+  }
+  return {parts, o.hidden_size, Parallel::Column};
+}
+
+class Mlp final : public FeedForward {
+ public:
+  Mlp(const MlpOptions& o, const io::Weights& w)
+      : options_(o),
+        in_(inputs(o, w)),
+        down_(w.at(o.down), o.intermediate_size, o.hidden_size, Parallel::Row, o.bias) {}
+
+  Tensor operator()(const Tensor& x, const Batch&) const override {  // [T, D] -> [T, D]
+    if (!options_.gated) return down_(ops::activate(in_.fused_output(x), options_.activation));
+    return down_(gate_times_up(x));
+  }
+
+  int64_t weight_bytes() const override { return in_.weight_bytes() + down_.weight_bytes(); }
+
+ private:
+  Tensor gate_times_up(const Tensor& x) const {  // [T, D] -> [T, F]
+    const bool silu = options_.activation == ops::Activation::Silu;
+    if (in_.fused()) {
+      const Tensor both = in_.fused_output(x);  // [T, 2F]
+      if (silu) return ops::silu_mul_fused(both);
+      const int64_t f = options_.intermediate_size;
+      return ops::mul(ops::activate(both.slice(1, 0, f), options_.activation),
+                      both.slice(1, f, 2 * f));
+    }
+    const auto parts = in_.heads(x, options_.intermediate_size);          // 2 x [T, 1, F]
+    const Tensor gate = parts[0].view({-1, options_.intermediate_size});  // [T, F]
+    const Tensor up = parts[1].view({-1, options_.intermediate_size});    // [T, F]
+    if (silu) return ops::silu_mul(gate, up);
+    return ops::mul(ops::activate(gate, options_.activation), up);
+  }
+
+  MlpOptions options_;
+  StackedLinear in_;
+  Linear down_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_mlp(const MlpOptions& options, const io::Weights& w) {
+  return std::make_unique<Mlp>(options, w);
+}
+
+}  // namespace mlxcel::nn
