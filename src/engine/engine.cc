@@ -48,6 +48,17 @@ void check_prompt(std::span<const TokenId> tokens, int64_t vocab_size) {
   }
 }
 
+/// Puts the detokenizer in the middle of a text by one word of the prompt. Byte tokens are no use:
+/// decoders hold them back, and they would come out with the first token of the answer.
+void begin_after_prompt(Sequence& s, const text::Tokenizer& tokenizer) {
+  if (!tokenizer.strips_leading_space()) return;
+  const auto word = std::find_if(s.tokens.rbegin(), s.tokens.rend(), [&](TokenId id) {
+    return !tokenizer.is_special(id) && !tokenizer.bytes(id).empty() &&
+           !tokenizer.token(id).starts_with("<0x");
+  });
+  if (word != s.tokens.rend()) s.detokenizer->push(*word);
+}
+
 SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
                           const text::Tokenizer* tokenizer, int64_t vocab_size,
                           int32_t context_tokens, bool batching) {
@@ -80,6 +91,7 @@ SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
   if (tokenizer != nullptr) {
     s->sampler_context = make_sampler_context(*tokenizer, request.sampling, request.stop_ids);
     s->detokenizer.emplace(*tokenizer, request.skip_special_text);
+    if (request.continues_text) begin_after_prompt(*s, *tokenizer);
   }
   s->sampler_context.vocab_size = static_cast<int32_t>(vocab_size);
   s->sampler_context.eos_ids = request.stop_ids;

@@ -36,6 +36,9 @@ struct Request {
   std::string cache_scope;  // template, adapter and session facts: sequences of different scopes
                             // never share a prefix
   bool skip_special_text = true;  // special tokens add no text
+  bool continues_text = false;    // the text goes on from the prompt: its first token keeps the
+                                  // space that decoders drop at the beginning of a text
+  bool report_progress = false;   // ProgressEvents before the first token
 };
 
 enum class Finish : uint8_t { Stop, Length, Cancelled };
@@ -52,7 +55,14 @@ struct DoneEvent {
   int32_t num_cached = 0, num_prompt = 0, num_generated = 0;
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
 };
-using Event = std::variant<TokenEvent, DoneEvent, Error>;  // tokens, then exactly one Done or Error
+/// How far the prompt is: once when the request is admitted (num_processed == num_cached), then
+/// after each piece.
+struct ProgressEvent {
+  int32_t num_prompt = 0, num_cached = 0, num_processed = 0;
+  double queue_ms = 0, prefill_ms = 0;  // waited; since admission
+};
+/// Progress where asked for, tokens, then exactly one Done or Error.
+using Event = std::variant<TokenEvent, DoneEvent, Error, ProgressEvent>;
 
 /// Receives events on the engine thread. Must not block and must not throw; it may call submit()
 /// and cancel(), but not score(), check() or the destructor of the engine.

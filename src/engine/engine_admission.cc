@@ -55,6 +55,7 @@ bool EngineCore::admit_one(const SequencePtr& s) {
   if (first) {
     s->admitted = now;
     s->num_cached = found;
+    report_progress(*s, now);
   }
   stats_.update([&](EngineStats& st) {
     ++st.counters.admissions;

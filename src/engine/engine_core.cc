@@ -264,6 +264,7 @@ void EngineCore::settle(const std::vector<PlannedRow>& rows, const StepOutput& o
     if (s.state == Sequence::State::Prefill) {
       prompt_tokens += rows[i].num_tokens;
       keep_boundary(s);
+      report_progress(s, now);
     }
     if (s.num_remaining() > 0) continue;
     if (static_cast<int32_t>(s.tokens.size()) >= s.limit_tokens) {  // max_tokens 0

@@ -114,6 +114,7 @@ class EngineCore {
   void accept(const SequencePtr& s, Result<SampledToken> token, Clock::time_point now);
   void deliver(bool only_urgent);
   void deliver_one(Delivery& d);
+  void report_progress(Sequence& s, Clock::time_point now);
   void end(Sequence& s, Finish reason);
   void fail(Sequence& s, const Error& error);
   void retire(const SequencePtr& s);

@@ -124,6 +124,15 @@ void EngineCore::deliver_one(Delivery& d) {
   }
 }
 
+void EngineCore::report_progress(Sequence& s, Clock::time_point now) {
+  if (!s.request.report_progress || s.num_generated > 0) return;
+  s.sink->push(ProgressEvent{.num_prompt = s.num_prompt,
+                             .num_cached = s.num_cached,
+                             .num_processed = std::min(s.cache.num_tokens, s.num_prompt),
+                             .queue_ms = ms_between(s.submitted, s.admitted),
+                             .prefill_ms = ms_between(s.admitted, now)});
+}
+
 // The final event of a sequence that went well. Its blocks go back in sweep_ended() or retire().
 void EngineCore::end(Sequence& s, Finish reason) {
   DoneEvent done{.reason = reason,

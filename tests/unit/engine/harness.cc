@@ -20,6 +20,8 @@ void CollectSink::push(Event event) noexcept {
     outcome_.text += done->text;
     outcome_.done = std::move(*done);
     ++outcome_.final_events;
+  } else if (auto* progress = std::get_if<ProgressEvent>(&event)) {
+    outcome_.progress.push_back(*progress);
   } else {
     outcome_.error = std::get<Error>(event);
     ++outcome_.final_events;

@@ -18,6 +18,7 @@ struct Outcome {
   std::vector<float> logprobs;
   std::string streamed;  // text of the token events
   std::string text;      // with what the final event released
+  std::vector<ProgressEvent> progress;
   std::optional<DoneEvent> done;
   std::optional<Error> error;
   int final_events = 0;
