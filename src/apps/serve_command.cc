@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "serve/http/server.h"
 #include "serve/routes_admin.h"
+#include "serve/routes_generation.h"
 #include "serve/settings.h"
 
 namespace mlxcel::apps {
@@ -206,6 +207,7 @@ int serve(const ServeArguments& arguments) {
   if (arguments.warmup) warm_up(state.model);
   serve::add_admin_routes(router, state);
   serve::add_prompt_routes(router, state);
+  serve::add_generation_routes(router, state);
   dispatcher.set_router(router);
   ready = true;
   fmt::print("Listening on {}{}\n", server->url(), arguments.api_prefix);

@@ -69,12 +69,11 @@ std::string render_generic(const Json& messages, bool add_generation_prompt) {
   return out;
 }
 
-Json template_context(const ChatFormat& format, Json messages, const Json& tools,
-                      bool add_generation_prompt) {
+Json template_context(const ChatFormat& format, Json messages, const ChatInput& input) {
   Json context = Json::object();
   context.set("messages", std::move(messages));
-  if (tools.is_array() && tools.size() > 0) context.set("tools", tools);
-  context.set("add_generation_prompt", add_generation_prompt);
+  if (input.tools.is_array() && input.tools.size() > 0) context.set("tools", input.tools);
+  context.set("add_generation_prompt", input.add_generation_prompt);
   const auto token = [&](const char* name, const std::string& value) {
     if (!value.empty()) context.set(name, value);
   };
@@ -82,33 +81,82 @@ Json template_context(const ChatFormat& format, Json messages, const Json& tools
   token("eos_token", format.eos_token);
   token("unk_token", format.unk_token);
   token("pad_token", format.pad_token);
-  if (format.extra_context.is_object()) {
-    for (const auto& [key, value] : format.extra_context.as_object()) context.set(key, value);
+  for (const Json* extra : {&format.extra_context, &input.extra_context}) {
+    if (!extra->is_object()) continue;
+    for (const auto& [key, value] : extra->as_object()) context.set(key, value);
   }
   return context;
 }
 
+/// Parses the arguments of tool calls where they are JSON objects. True when there were any.
+bool parse_arguments(Json& messages) {
+  bool found = false;
+  for (Json& message : messages.as_array()) {
+    Json* calls = message.find("tool_calls");
+    if (calls == nullptr || !calls->is_array()) continue;
+    for (Json& call : calls->as_array()) {
+      Json* function = call.find("function");
+      Json* arguments = function != nullptr ? function->find("arguments") : nullptr;
+      if (arguments == nullptr || !arguments->is_string()) continue;
+      if (arguments->as_string().find_first_not_of(" \t\r\n") == std::string::npos) {
+        *arguments = Json::object();
+        found = true;
+        continue;
+      }
+      Result<Json> parsed = Json::parse(arguments->as_string());
+      if (!parsed.ok() || !parsed.value().is_object()) continue;
+      *arguments = std::move(parsed).value();
+      found = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace
+
+void compile_template(ChatFormat& format) {
+  if (format.template_source.empty()) return;
+  Result<text::ChatTemplate> compiled = text::ChatTemplate::parse(format.template_source);
+  if (!compiled.ok()) throw compiled.error().within("chat template");
+  format.compiled = std::move(compiled).value();
+}
+
+Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
+                                   const ChatInput& input) {
+  Result<Json> normal = normalize_messages(input.messages);
+  if (!normal.ok()) return normal.error();
+  RenderedPrompt prompt;
+  if (format.template_source.empty()) {
+    prompt.text = render_generic(normal.value(), input.add_generation_prompt) + input.prefill;
+    prompt.ids = tokenizer.encode(prompt.text);
+    return prompt;
+  }
+  std::optional<text::ChatTemplate> compiled = format.compiled;
+  if (!compiled) {
+    Result<text::ChatTemplate> parsed = text::ChatTemplate::parse(format.template_source);
+    if (!parsed.ok()) return parsed.error().within("chat template");
+    compiled = std::move(parsed).value();
+  }
+  Json messages = normal.value();
+  const bool with_objects = parse_arguments(messages);
+  Result<std::string> text = compiled->render(template_context(format, std::move(messages), input));
+  if (!text.ok() && with_objects) {
+    text = compiled->render(template_context(format, std::move(normal).value(), input));
+  }
+  if (!text.ok()) return text.error().within("chat template");
+  prompt.text = std::move(text).value() + input.prefill;
+  prompt.ids = tokenizer.encode(prompt.text, {.add_special_tokens = false});
+  return prompt;
+}
 
 Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
                                    const Json& messages, const Json& tools,
                                    bool add_generation_prompt) {
-  Result<Json> normal = normalize_messages(messages);
-  if (!normal.ok()) return normal.error();
-  RenderedPrompt prompt;
-  if (format.template_source.empty()) {
-    prompt.text = render_generic(normal.value(), add_generation_prompt);
-    prompt.ids = tokenizer.encode(prompt.text);
-    return prompt;
-  }
-  const Result<text::ChatTemplate> compiled = text::ChatTemplate::parse(format.template_source);
-  if (!compiled.ok()) return compiled.error().within("chat template");
-  Result<std::string> text = compiled.value().render(
-      template_context(format, std::move(normal).value(), tools, add_generation_prompt));
-  if (!text.ok()) return text.error().within("chat template");
-  prompt.text = std::move(text).value();
-  prompt.ids = tokenizer.encode(prompt.text, {.add_special_tokens = false});
-  return prompt;
+  ChatInput input;
+  input.messages = messages;
+  input.tools = tools;
+  input.add_generation_prompt = add_generation_prompt;
+  return render_chat(format, tokenizer, input);
 }
 
 std::vector<text::TokenId> tokenize_raw(const text::Tokenizer& tokenizer, std::string_view prompt) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,12 @@ namespace mlxcel::serve {
 struct ChatFormat {
   std::string template_source;  // empty: a plain generic format
   std::string bos_token, eos_token, unk_token, pad_token;
-  Json extra_context = Json::object();  // chat_template_kwargs
+  Json extra_context = Json::object();         // chat_template_kwargs
+  std::optional<text::ChatTemplate> compiled;  // of template_source; unset: compiled for each use
 };
+
+/// Fills `compiled`; InvalidArgument with the line when the template cannot be read.
+void compile_template(ChatFormat& format);
 
 struct RenderedPrompt {
   std::string text;
@@ -35,6 +40,19 @@ struct RenderedPrompt {
 Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
                                    const Json& messages, const Json& tools,
                                    bool add_generation_prompt = true);
+
+/// One conversation to render.
+struct ChatInput {
+  Json messages;                        // OpenAI form
+  Json tools;                           // null or a list
+  Json extra_context = Json::object();  // over the format's own
+  bool add_generation_prompt = true;
+  std::string prefill;  // the beginning of the answer, put behind the prompt
+};
+/// Arguments of tool calls go to the template as objects when they are JSON objects; a template
+/// that cannot take them so gets the strings.
+Result<RenderedPrompt> render_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
+                                   const ChatInput& input);
 
 /// Tokenizes a prompt that is given to the model as it is. The tokenizer's BOS is added unless the
 /// text begins with it already.

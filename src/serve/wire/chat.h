@@ -1,0 +1,45 @@
+// OpenAI chat completions. The other chat protocols are translated to this request form and have
+// writers of their own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/chat_output.h"
+#include "serve/chat_session.h"
+#include "serve/generation.h"
+#include "serve/wire/completion.h"
+
+namespace mlxcel::serve::wire {
+
+struct ChatRequest {
+  ChatInput input;
+  engine::Request base;  // everything but the prompt
+  StreamOptions options;
+  int32_t num_choices = 1, id_slot = -1;
+  bool logprobs = false;
+  bool parallel_tool_calls = true;
+  ReasoningFormat reasoning_format = ReasoningFormat::Auto;
+  RenderedPrompt prompt;  // filled by render()
+};
+
+/// Checks and reads a request body (a copy, since `extra_body` is merged into it). Throws the first
+/// error, which names the field.
+ChatRequest read_chat(Json body, const ServerState& state);
+/// Renders the prompt and settles what depends on it: stop strings of the generic format, whether
+/// special tokens become text.
+void render(ChatRequest& request, const ChatFormat& format, const text::Tokenizer& tokenizer);
+GenerationPlan make_plan(const ChatRequest& request);
+ChatOutput make_output(const ChatRequest& request, const ChatFormat& format,
+                       const GenerationOptions& options);
+
+/// Checks "messages": roles, contents, tool calls. Returns them in the form templates expect.
+Json read_messages(const Json& messages, const ChatFormat& format);
+/// Checks "tools" and "tool_choice"; null when the template gets none.
+Json read_tools(Fields& fields);
+
+std::unique_ptr<AnswerWriter> make_chat_writer(const ServerState& state, const ChatFormat& format,
+                                               std::shared_ptr<Answer> answer, ChatRequest request);
+
+}  // namespace mlxcel::serve::wire
