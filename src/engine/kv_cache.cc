@@ -62,7 +62,6 @@ KvCache::KvCache(KvLayout layout, const KvCacheOptions& options)
         v_[i] = std::make_unique<Region>(rows * spec.v_dim * size_of(layout_.type));
       }
     }
-    if (spec.kind != nn::CacheSpec::Kind::Recurrent) continue;
     for (const Shape& shape : spec.state) {
       std::vector<int64_t> dims = {options_.num_state_rows};
       dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());

@@ -29,6 +29,12 @@ class DirectCaches final : public nn::LayerCaches {
       const int64_t tokens = int64_t{num_blocks()} * kBlockTokens;
       k_.push_back(storage(tokens * c.num_kv_heads * c.k_dim));
       v_.push_back(storage(tokens * c.num_kv_heads * c.v_dim));
+      std::vector<Tensor>& states = states_.emplace_back();
+      for (const Shape& shape : c.state) {
+        std::vector<int64_t> dims = {num_sequences};
+        dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+        states.push_back(Tensor::zeros(Shape(dims), DType::F32));
+      }
     }
   }
 
@@ -91,7 +97,9 @@ class DirectCaches final : public nn::LayerCaches {
     return attention_.at(spec_.caches.at(static_cast<size_t>(layer)).window);
   }
 
-  Tensor state(int, int) const override { return {}; }
+  Tensor state(int layer, int index) const override {
+    return states_.at(static_cast<size_t>(layer)).at(static_cast<size_t>(index));
+  }
 
  private:
   static std::vector<float> storage(int64_t n) {
@@ -125,6 +133,7 @@ class DirectCaches final : public nn::LayerCaches {
   int32_t num_sequences_, blocks_each_;
   std::vector<int32_t> lengths_;
   std::vector<std::vector<float>> k_, v_;
+  std::vector<std::vector<Tensor>> states_;  // [layer][index]
   std::vector<nn::Segment> segments_;
   std::vector<std::vector<int32_t>> tables_;  // moved, never copied: blocks point into them
   std::map<int32_t, std::vector<ops::AttentionSegment>> attention_;
