@@ -1,6 +1,7 @@
 // One row of the model registry, and loading a checkpoint through it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,10 @@ struct LoadedModel {
   std::unique_ptr<nn::CausalLm> lm{};
 };
 
+/// How requests share the cache of a common prefix: block by block, or, where layers keep a state
+/// that cannot be cut, only up to points at which the state was copied.
+enum class PrefixSharing : uint8_t { Blocks, Snapshots };
+
 struct Family {
   std::string_view name;                          // "llama"
   std::string_view display_name;                  // "Llama 1/2/3, Mistral"
@@ -25,6 +30,7 @@ struct Family {
   std::span<const std::string_view> gguf_archs;   // values of GGUF "general.architecture"
   std::span<const io::Rename> renames;            // applied to checkpoint names before loading
   LoadedModel (*load)(const io::Config&, const io::Weights&);
+  PrefixSharing prefix_sharing = PrefixSharing::Blocks;
 };
 
 std::span<const Family* const> registry();

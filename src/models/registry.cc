@@ -86,6 +86,8 @@ Json family_json(const Family& family) {
   f.set("pipeline_parallel", false);
   f.set("drafters", Json::array());
   f.set("kv_modes", one("fp16"));
+  const bool blocks = family.prefix_sharing == PrefixSharing::Blocks;
+  f.set("prefix_sharing", blocks ? "blocks" : "snapshots");
   return f;
 }
 

@@ -23,7 +23,18 @@ std::vector<std::string> model_names() {
           "qwen3/base",
           "qwen3/window",
           "qwen3/affine4_g128",
-          "qwen3/gguf_q4_0"};
+          "qwen3/gguf_q4_0",
+          "mamba/base",
+          "mamba2/base",
+          "lfm2/base",
+          "granitemoehybrid/dense",
+          "falcon_h1/norm_before_gate",
+          "qwen3_5/base",
+          "recurrent_gemma/base",
+          "nemotron_h/dense",
+          "jamba/dense",
+          "rwkv7/base",
+          "plamo2/base"};
 }
 
 std::string stories_folder() {
