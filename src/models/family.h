@@ -40,8 +40,8 @@ std::string lower_case(std::string_view text);
 const Family& find_family(std::string_view model_type);
 
 /// Loads the weights of a checkpoint: renames, packing, a check that every needed tensor was there
-/// (all missing ones named) and that none was left unused (a warning).
-LoadedModel load(const io::Checkpoint& checkpoint);
+/// (all missing ones named) and that none was left unused (a warning). Weights go to `device`.
+LoadedModel load(const io::Checkpoint& checkpoint, Device device = {});
 
 /// The registry as `mlxcel arch --json` prints it (models.md A.3).
 Json registry_json();

@@ -28,6 +28,7 @@ struct CacheSpec {
 struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, max_positions = 0;
   std::vector<CacheSpec> caches;  // one per layer
+  Device device{};                // of weights, caches and logits
 };
 
 /// A loaded model: weights and arithmetic, no per-request state. Safe to share between threads, one
