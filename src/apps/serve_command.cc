@@ -171,7 +171,7 @@ int serve(const ServeArguments& arguments) {
     log::info("{} has no effect here", flag);
   }
   check_environment();
-  choose_device();
+  const Device device = choose_device();
   serve::Dispatcher dispatcher(read_keys(arguments), arguments.cors, arguments.api_prefix);
   serve::ServerState state;
   serve::Router router;
@@ -194,7 +194,7 @@ int serve(const ServeArguments& arguments) {
   apply_template_flags(arguments, loaded.chat);
   check_memory(arguments, loaded);
   fmt::print(stderr, "Loading model from {}\n", loaded.location.path);
-  load_weights(loaded);
+  load_weights(loaded, device);
   fmt::print(stderr, "Model loaded in {:.2f}s.\n", loaded.load_seconds);
   serve::SettingsStore settings(make_defaults(arguments, loaded));
   state.model = make_served(arguments, loaded);
