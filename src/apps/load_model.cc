@@ -10,14 +10,12 @@
 #include <cstdio>
 
 #include "apps/chat_format.h"
-#include "backend/register.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "io/gguf.h"
 #include "models/family.h"
 #include "ops/ops.h"
-#include "tensor/device.h"
 
 namespace mlxcel::apps {
 namespace {
@@ -139,7 +137,7 @@ LoadedChatModel load_without_weights(const std::string& name, io::Resolved locat
   return model;
 }
 
-void load_weights(LoadedChatModel& model, Device device) {
+void load_weights(LoadedChatModel& model) {
   const auto start = Clock::now();
   // What loading read once must not stay resident: the mapped vocabulary, and the pages of the heap
   // that its temporaries left free.
@@ -153,12 +151,12 @@ void load_weights(LoadedChatModel& model, Device device) {
 #endif
   };
   drop_leftovers();
-  model.lm = models::load(model.checkpoint, device).lm;
+  model.lm = models::load(model.checkpoint).lm;
   drop_leftovers();
   model.load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Device choose_device() {
+void choose_device() {
   const std::string device = env::get("MLXCEL_DEVICE").value_or("");
   if (device == "metal") {
     throw Error(Code::Unsupported,
@@ -169,17 +167,8 @@ Device choose_device() {
         Code::InvalidArgument,
         fmt::format("MLXCEL_DEVICE: unknown device '{}'; expected gpu, metal or cpu", device));
   }
-  const DeviceRuntime* gpu = device == "cpu" ? nullptr : find_device(DeviceKind::Cuda);
-  if (gpu != nullptr) {
-    fmt::print(stderr, "Runtime device: gpu ({})\n", gpu->name());
-    return {.kind = DeviceKind::Cuda, .index = 0};
-  }
-  if (device == "gpu") {
-    fmt::print(stderr, "No GPU is usable ({}); running on the CPU.\n",
-               backend::gpu_unavailable_reason());
-  }
+  if (device == "gpu") fmt::print(stderr, "No GPU is usable in this build; running on the CPU.\n");
   fmt::print(stderr, "Runtime device: cpu ({})\n", ops::cpu_isa());
-  return {};
 }
 
 void check_environment() {

@@ -60,7 +60,6 @@ class Session {
 
  private:
   GenerateArguments arguments_;
-  Device device_{};
   LoadedChatModel model_;
   std::unique_ptr<engine::Engine> engine_;
 };
