@@ -10,12 +10,14 @@
 #include <cstdio>
 
 #include "apps/chat_format.h"
+#include "backend/register.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "io/gguf.h"
 #include "models/family.h"
 #include "ops/ops.h"
+#include "tensor/device.h"
 
 namespace mlxcel::apps {
 namespace {
@@ -137,7 +139,7 @@ LoadedChatModel load_without_weights(const std::string& name, io::Resolved locat
   return model;
 }
 
-void load_weights(LoadedChatModel& model) {
+void load_weights(LoadedChatModel& model, Device device) {
   const auto start = Clock::now();
   // What loading read once must not stay resident: the mapped vocabulary, and the pages of the heap
   // that its temporaries left free.
@@ -151,12 +153,12 @@ void load_weights(LoadedChatModel& model) {
 #endif
   };
   drop_leftovers();
-  model.lm = models::load(model.checkpoint).lm;
+  model.lm = models::load(model.checkpoint, device).lm;
   drop_leftovers();
   model.load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void choose_device() {
+Device choose_device() {
   const std::string device = env::get("MLXCEL_DEVICE").value_or("");
   if (device == "metal") {
     throw Error(Code::Unsupported,
@@ -167,8 +169,17 @@ void choose_device() {
         Code::InvalidArgument,
         fmt::format("MLXCEL_DEVICE: unknown device '{}'; expected gpu, metal or cpu", device));
   }
-  if (device == "gpu") fmt::print(stderr, "No GPU is usable in this build; running on the CPU.\n");
+  const DeviceRuntime* gpu = device == "cpu" ? nullptr : find_device(DeviceKind::Cuda);
+  if (gpu != nullptr) {
+    fmt::print(stderr, "Runtime device: gpu ({})\n", gpu->name());
+    return {.kind = DeviceKind::Cuda, .index = 0};
+  }
+  if (device == "gpu") {
+    fmt::print(stderr, "No GPU is usable ({}); running on the CPU.\n",
+               backend::gpu_unavailable_reason());
+  }
   fmt::print(stderr, "Runtime device: cpu ({})\n", ops::cpu_isa());
+  return {};
 }
 
 void check_environment() {

@@ -41,13 +41,13 @@ struct LoadedChatModel {
 /// Tokenizer, chat format, defaults and end-of-text ids of an opened checkpoint; `lm` stays null.
 LoadedChatModel load_without_weights(const std::string& name, io::Resolved location);
 
-/// Loads the weights into a result of load_without_weights.
-void load_weights(LoadedChatModel& model);
+/// Loads the weights into a result of load_without_weights, on `device`.
+void load_weights(LoadedChatModel& model, Device device);
 
-/// Reads MLXCEL_DEVICE (gpu, metal, cpu), prints "Runtime device: ..." to stderr. gpu without a GPU
-/// in this build means the CPU, said only when the variable asks for gpu. Throws Unsupported for
-/// metal, InvalidArgument for anything else.
-void choose_device();
+/// Reads MLXCEL_DEVICE (gpu, metal, cpu), prints "Runtime device: ..." to stderr and returns the
+/// device. gpu, the default, means the CPU where no GPU can be used; a line says why when the
+/// variable asks for gpu. Throws Unsupported for metal, InvalidArgument for anything else.
+Device choose_device();
 
 /// Refuses what the environment asks for and this build cannot do (MLXCEL_SURGERY).
 void check_environment();

@@ -27,7 +27,7 @@ bool is_blank(std::string_view text) {
 
 Session::Session(const GenerateArguments& arguments) : arguments_(arguments) {
   check_environment();
-  choose_device();
+  device_ = choose_device();
   const ModelArguments& m = arguments_.model;
   io::Resolved location = io::resolve_model(m.model, m.hub);
   fmt::print(stderr, "Loading model from {}\n", location.path);
@@ -75,7 +75,7 @@ void Session::check_memory(int64_t prompt_tokens) const {
 }
 
 void Session::start(bool prefix_cache) {
-  load_weights(model_);
+  load_weights(model_, device_);
   fmt::print(stderr, "Model loaded in {:.2f}s.\n", model_.load_seconds);
   engine::EngineOptions options;
   options.max_batch = 1;

@@ -60,6 +60,7 @@ class Session {
 
  private:
   GenerateArguments arguments_;
+  Device device_{};
   LoadedChatModel model_;
   std::unique_ptr<engine::Engine> engine_;
 };

@@ -37,7 +37,8 @@ EngineCore::EngineCore(std::shared_ptr<const nn::CausalLm> model, ResolvedOption
       runner_(std::move(model), resolved_.layout,
               {.budget_bytes = resolved_.budget_bytes,
                .num_state_rows = resolved_.options.max_batch + 1,  // one for score()
-               .dense = resolved_.options.dense_kv},
+               .dense = resolved_.options.dense_kv,
+               .device = resolved_.device},
               resolved_.force_sync),
       queue_(!resolved_.options.batching) {
   const EngineOptions& o = resolved_.options;
@@ -210,7 +211,8 @@ void EngineCore::run_step(Action action, const std::vector<PlannedRow>& rows,
         {.cache = &s.cache,
          .tokens = std::span<const TokenId>(s.tokens).subspan(
              static_cast<size_t>(s.cache.num_tokens), static_cast<size_t>(r.num_tokens)),
-         .logits = last ? RowInput::Logits::Last : RowInput::Logits::None});
+         .logits = last ? RowInput::Logits::Last : RowInput::Logits::None,
+         .best_only = takes_the_best(s.request.sampling)});
   }
   double forward_ms = 0;
   try {

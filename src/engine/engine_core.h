@@ -28,6 +28,7 @@ struct ResolvedOptions {
   int32_t context_tokens = 0;  // of one sequence
   int32_t step_tokens = 0;     // longest prompt piece
   int64_t budget_bytes = 0;
+  Device device{};  // the model's
   bool force_sync = false;
 };
 

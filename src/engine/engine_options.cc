@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "engine/engine_core.h"
+#include "tensor/device.h"
 
 namespace mlxcel::engine {
 namespace {
@@ -74,17 +75,21 @@ int64_t activation_bytes(const nn::ModelSpec& spec, int64_t step_tokens, int64_t
 int64_t choose_budget(const nn::ModelSpec& spec, const ResolvedOptions& r) {
   const EngineOptions& o = r.options;
   if (r.layout.groups.empty()) return 0;
+  const bool on_device = spec.device.kind != DeviceKind::Cpu;
   int64_t block = 0;
   for (const BlockGroup& g : r.layout.groups) block += g.block_bytes;
   const int64_t one = r.layout.sequence_bytes(r.context_tokens, r.step_tokens) + block;
   const int64_t all = one * (o.max_batch + 1) + (o.prefix_cache ? o.prefix_cache_bytes : 0);
   if (o.kv_budget_bytes && *o.kv_budget_bytes > 0) return *o.kv_budget_bytes;
-  if (o.kv_budget_bytes) return std::max(all, total_memory_bytes());  // unbounded
+  if (o.kv_budget_bytes) return on_device ? all : std::max(all, total_memory_bytes());  // unbounded
   const int64_t floor = r.layout.sequence_bytes(std::min(r.context_tokens, kFloorTokens),
                                                 std::min(r.step_tokens, kFloorTokens)) +
                         block;
-  return auto_kv_budget(available_memory_bytes(),
-                        activation_bytes(spec, r.step_tokens, o.max_batch), all, floor);
+  // On a device every group takes memory for the whole budget at once.
+  const int64_t available =
+      on_device ? device_runtime(spec.device).free_bytes() / std::ssize(r.layout.groups)
+                : available_memory_bytes();
+  return auto_kv_budget(available, activation_bytes(spec, r.step_tokens, o.max_batch), all, floor);
 }
 
 // The longest sequence that alone fits the budget.
@@ -113,6 +118,7 @@ ResolvedOptions resolve_options(const nn::CausalLm& model, const EngineOptions& 
   const nn::ModelSpec& spec = model.spec();
   ResolvedOptions r;
   r.options = options;
+  r.device = spec.device;
   if (!options.batching) r.options.max_batch = 1;
   r.policy = {.prefill_chunk_tokens = options.prefill_chunk_tokens,
               .prefill_grant_interval = options.prefill_grant_interval,

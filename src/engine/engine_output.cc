@@ -32,6 +32,13 @@ std::vector<Result<SampledToken>> EngineCore::sample_rows(const std::vector<Plan
                                                           const StepOutput& output) {
   std::vector<Result<SampledToken>> tokens(which.size(), SampledToken{});
   if (which.empty()) return tokens;
+  if (!output.best.empty()) {  // the device has chosen
+    for (size_t i = 0; i < which.size(); ++i) {
+      const auto row = static_cast<size_t>(output.first_logits[which[i]]);
+      tokens[i] = SampledToken{.id = output.best[row], .logprob = 0.0F, .top = {}};
+    }
+    return tokens;
+  }
   Tensor logits = output.logits;
   const auto vocab = static_cast<size_t>(runner_.spec().vocab_size);
   const std::span<float> all = logits.host_mut<float>();
@@ -163,9 +170,6 @@ void EngineCore::end(Sequence& s, Finish reason) {
     ++(done.reason == Finish::Stop     ? c.finished_stop
        : done.reason == Finish::Length ? c.finished_length
                                        : c.cancelled);
-    c.prefill_ms += done.prefill_ms;
-    c.decode_ms += done.decode_ms;
-    c.longest_tokens = std::max<int64_t>(c.longest_tokens, std::ssize(s.tokens));
   });
   s.sink->push(std::move(done));
   s.sink.reset();

@@ -9,13 +9,19 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "tensor/device.h"
 
 namespace mlxcel::engine {
 
-// Address space whose pages the system fills in at the first write.
+// Address space whose pages the system fills in at the first write; on a device memory taken whole.
 class KvCache::Region {
  public:
-  explicit Region(int64_t bytes) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))) {
+  Region(int64_t bytes, Device device) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))) {
+    if (device.kind != DeviceKind::Cpu) {
+      on_device_ = device_runtime(device).allocate(bytes);
+      data_ = on_device_->data();
+      return;
+    }
     data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data_ == MAP_FAILED) {
@@ -25,7 +31,9 @@ class KvCache::Region {
                               bytes));
     }
   }
-  ~Region() { ::munmap(data_, bytes_); }
+  ~Region() {
+    if (!on_device_) ::munmap(data_, bytes_);
+  }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
   std::byte* data() const { return static_cast<std::byte*>(data_); }
@@ -33,6 +41,7 @@ class KvCache::Region {
  private:
   void* data_ = nullptr;
   size_t bytes_;
+  std::shared_ptr<Buffer> on_device_;
 };
 
 KvCache::KvCache(KvLayout layout, const KvCacheOptions& options)
@@ -57,16 +66,16 @@ KvCache::KvCache(KvLayout layout, const KvCacheOptions& options)
     if (layout_.layer_group[i] >= 0) {
       const int64_t rows = int64_t{blocks(layout_.layer_group[i]).capacity()} * spec.num_kv_heads *
                            layout_.block_tokens;
-      k_[i] = std::make_unique<Region>(rows * spec.k_dim * size_of(layout_.type));
+      k_[i] = std::make_unique<Region>(rows * spec.k_dim * size_of(layout_.type), options_.device);
       if (spec.v_dim > 0) {
-        v_[i] = std::make_unique<Region>(rows * spec.v_dim * size_of(layout_.type));
+        v_[i] =
+            std::make_unique<Region>(rows * spec.v_dim * size_of(layout_.type), options_.device);
       }
     }
-    if (spec.kind != nn::CacheSpec::Kind::Recurrent) continue;
     for (const Shape& shape : spec.state) {
       std::vector<int64_t> dims = {options_.num_state_rows};
       dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
-      states_[i].push_back(Tensor::zeros(Shape(dims), DType::F32));
+      states_[i].push_back(Tensor::zeros(Shape(dims), DType::F32, options_.device));
     }
   }
   if (layout_.recurrent) {
@@ -128,7 +137,7 @@ bool KvCache::open(CacheAllocation& a, int32_t max_tokens) {
     for (const auto& tensors : states_) {
       for (const Tensor& t : tensors) {
         Tensor row = t.slice(0, a.state_row, a.state_row + 1);
-        std::memset(row.raw(), 0, static_cast<size_t>(row.bytes()));
+        fill_bytes(options_.device, row.raw(), 0, row.bytes());
       }
     }
   }
@@ -264,8 +273,8 @@ void KvCache::copy_block(int32_t group, BlockId from, BlockId to) {
     const auto copy = [&](const Region* region, int64_t dim) {
       if (region == nullptr) return;
       const int64_t bytes = rows * dim * size_of(layout_.type);
-      std::memcpy(region->data() + to * bytes, region->data() + from * bytes,
-                  static_cast<size_t>(bytes));
+      copy_bytes(options_.device, region->data() + to * bytes, region->data() + from * bytes,
+                 bytes);
     };
     copy(k_[i].get(), spec.k_dim);
     copy(v_[i].get(), spec.v_dim);
@@ -279,7 +288,8 @@ StateSnapshot KvCache::save_state(const CacheAllocation& a) const {
   for (const auto& tensors : states_) {
     for (const Tensor& t : tensors) {
       const Tensor row = t.slice(0, a.state_row, a.state_row + 1);
-      const auto* data = static_cast<const float*>(row.raw());
+      const Tensor host = row.to(Device{});
+      const auto* data = static_cast<const float*>(std::as_const(host).raw());
       snapshot.values.insert(snapshot.values.end(), data, data + row.numel());
     }
   }
@@ -293,7 +303,11 @@ void KvCache::load_state(const CacheAllocation& a, const StateSnapshot& state) {
   for (const auto& tensors : states_) {
     for (const Tensor& t : tensors) {
       Tensor row = t.slice(0, a.state_row, a.state_row + 1);
-      std::memcpy(row.raw(), state.values.data() + at, static_cast<size_t>(row.bytes()));
+      if (options_.device.kind == DeviceKind::Cpu) {
+        std::memcpy(row.raw(), state.values.data() + at, static_cast<size_t>(row.bytes()));
+      } else {
+        device_runtime(options_.device).upload(row.raw(), state.values.data() + at, row.bytes());
+      }
       at += static_cast<size_t>(row.numel());
     }
   }
@@ -314,7 +328,7 @@ ops::PagedKv KvCache::kv(int layer) const {
   return {.k = k_[i]->data(),
           .v = v_[i] ? v_[i]->data() : nullptr,
           .type = layout_.type,
-          .device = {},
+          .device = options_.device,
           .num_blocks = blocks(layout_.layer_group[i]).capacity(),
           .block_tokens = layout_.block_tokens,
           .kv_heads = spec.num_kv_heads,
@@ -336,6 +350,43 @@ void StepCaches::add(const CacheAllocation& a, int32_t row, int32_t q_len) {
     segments_[g].push_back(
         {.row = row, .q_len = q_len, .kv_len = a.num_tokens + q_len, .blocks = a.blocks[g].data()});
   }
+}
+
+void StepCaches::pad(int32_t count) {
+  for (auto& group : segments_) group.resize(static_cast<size_t>(count));
+}
+
+void StepCaches::write_plans(int32_t num_rows, std::vector<int32_t>& out, int32_t table_words,
+                             int32_t max_kv_len) {
+  plan_sizes_.clear();
+  plan_begins_.clear();
+  for (const auto& group : segments_) {
+    plan_begins_.push_back(out.size());
+    ops::AttentionPlanSizes sizes =
+        ops::write_attention_plan(group, num_rows, cache_->layout().block_tokens, out);
+    sizes.max_kv_len = std::max(sizes.max_kv_len, max_kv_len);
+    plan_sizes_.push_back(sizes);
+    if (table_words > 0) {
+      const size_t arrays = static_cast<size_t>(3 * num_rows) + 4 * group.size();
+      out.resize(plan_begins_.back() + arrays + static_cast<size_t>(table_words), -1);
+    }
+  }
+}
+
+void StepCaches::bind_plans(const int32_t* base) {
+  plans_.clear();
+  for (size_t g = 0; g < plan_sizes_.size(); ++g) {
+    plans_.push_back(ops::bind_attention_plan(plan_sizes_[g], base + plan_begins_[g]));
+  }
+}
+
+ops::PagedKv StepCaches::kv(int layer) const {
+  ops::PagedKv kv = cache_->kv(layer);
+  if (!plans_.empty()) {
+    const int32_t group = cache_->layout().layer_group.at(static_cast<size_t>(layer));
+    kv.plan = &plans_[static_cast<size_t>(group)];
+  }
+  return kv;
 }
 
 std::span<const ops::AttentionSegment> StepCaches::segments(int layer) const {

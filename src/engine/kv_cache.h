@@ -12,6 +12,7 @@
 #include "engine/block_pool.h"
 #include "engine/kv_layout.h"
 #include "nn/batch.h"
+#include "ops/attention_plan.h"
 
 namespace mlxcel::engine {
 
@@ -35,11 +36,13 @@ struct KvCacheOptions {
   int64_t budget_bytes = 0;  // for blocks; must hold at least one block of every group
   int32_t num_state_rows = 0;
   bool dense = false;  // each sequence takes one run of contiguous blocks when it opens
+  Device device{};     // where keys, values and states lie
 };
 
 class KvCache {
  public:
-  /// Reserves address space for the whole budget; memory is taken when a block is first written.
+  /// Reserves address space for the whole budget; memory is taken when a block is first written. On
+  /// a device the memory is taken here.
   /// Throws ResourceExhausted when the address space is refused, InvalidArgument for a budget
   /// smaller than one block of each group.
   KvCache(KvLayout layout, const KvCacheOptions& options);
@@ -110,14 +113,27 @@ class StepCaches final : public nn::LayerCaches {
   explicit StepCaches(const KvCache& cache);
   /// Adds a segment; `a` must stay as it is until the forward has finished.
   void add(const CacheAllocation& a, int32_t row, int32_t q_len);
+  /// Adds segments without rows until there are `count`.
+  void pad(int32_t count);
 
-  ops::PagedKv kv(int layer) const override { return cache_->kv(layer); }
+  /// For devices: appends the index arrays of the batch to `out`, and says where the whole of `out`
+  /// lies on the device.
+  /// With `table_words`, every group's tables are padded to so many words; `max_kv_len` raises the
+  /// length that launches are sized for.
+  void write_plans(int32_t num_rows, std::vector<int32_t>& out, int32_t table_words = 0,
+                   int32_t max_kv_len = 0);
+  void bind_plans(const int32_t* base);
+
+  ops::PagedKv kv(int layer) const override;
   std::span<const ops::AttentionSegment> segments(int layer) const override;
   Tensor state(int layer, int index) const override { return cache_->state(layer, index); }
 
  private:
   const KvCache* cache_;                                      // owned by the runner
   std::vector<std::vector<ops::AttentionSegment>> segments_;  // [group]
+  std::vector<ops::AttentionPlanSizes> plan_sizes_;           // [group]
+  std::vector<size_t> plan_begins_;                           // [group]
+  std::vector<ops::AttentionPlan> plans_;                     // [group]; empty on the CPU
 };
 
 }  // namespace mlxcel::engine

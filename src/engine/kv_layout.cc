@@ -98,7 +98,7 @@ KvLayout make_kv_layout(std::span<const nn::CacheSpec> layers, int32_t block_tok
   layout.layer_group.assign(layers.size(), -1);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (keeps_blocks(layers[i].kind)) add_to_group(layout, static_cast<int32_t>(i), layers[i]);
-    if (layers[i].kind == nn::CacheSpec::Kind::Recurrent) {
+    if (!layers[i].state.empty()) {
       layout.recurrent = true;
       layout.state_bytes += state_bytes_of(layers[i]);
     }

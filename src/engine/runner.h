@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/decode_graphs.h"
 #include "engine/kv_cache.h"
 #include "engine/step_worker.h"
 #include "nn/causal_lm.h"
@@ -24,12 +25,16 @@ struct RowInput {
   CacheAllocation* cache = nullptr;  // reserved for tokens.size() more; unchanged until commit()
   std::span<const TokenId> tokens;   // copied by launch()
   Logits logits = Logits::Last;
+  bool best_only = false;   // of the logits nothing but the largest is wanted
   bool may_unwind = false;  // commit() may keep fewer: recurrent state is saved first
 };
 
 struct StepOutput {
-  Tensor logits;                      // [R, V] f32
+  Tensor logits;                      // [R, V] f32 on the host; valid until the next launch()
   std::vector<int32_t> first_logits;  // per row: its first row of `logits`; -1 = none
+  /// The id of the largest logit of every row of `logits`, which is then left out: on a device,
+  /// when every row asked for no more.
+  std::vector<TokenId> best;
   double forward_ms = 0;
 };
 
@@ -59,11 +64,19 @@ class Runner {
 
  private:
   struct Step;
+  void put_indices(Step& step, const std::vector<int32_t>& positions,
+                   const std::vector<int32_t>& logit_rows);
+  void stage(const std::vector<int32_t>& words);
+  void run_forward(Step& step);
+  void take_results(Step& step, const Tensor& logits, const Tensor& best);
+  Tensor to_host(const Tensor& t);
   void replay(CacheAllocation& a, const StateSnapshot& before, std::span<const TokenId> tokens);
 
   std::shared_ptr<const nn::CausalLm> model_;  // shared with the application
   KvCache cache_;
-  std::unique_ptr<Step> step_;  // in flight, or finished and not yet replaced
+  std::unique_ptr<DecodeGraphs> graphs_;       // null on the CPU
+  std::shared_ptr<Buffer> staging_, landing_;  // pinned; of one step, which ends before the next
+  std::unique_ptr<Step> step_;                 // in flight, or finished and not yet replaced
   bool in_flight_ = false;
   StepWorker worker_;  // last: joined before the step goes away
 };

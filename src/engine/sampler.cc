@@ -187,6 +187,15 @@ SampledToken draw_token(std::span<float> logits, const SamplingParams& p,
 
 }  // namespace
 
+bool takes_the_best(const SamplingParams& p) {
+  const bool greedy = p.temperature <= 0 || p.top_k == 1;
+  const bool penalties = p.repetition_penalty != 1.0F || p.frequency_penalty != 0.0F ||
+                         p.presence_penalty != 0.0F || p.dry_multiplier != 0.0F;
+  const bool reports = p.want_logprob || p.num_logprobs > 0;
+  return greedy && !penalties && !reports && p.mirostat == 0 && !p.ignore_eos &&
+         p.logit_bias.empty();
+}
+
 SampledToken sample(std::span<float> logits, const SamplingParams& params,
                     const SamplerContext& context, SamplerState& state,
                     std::span<const TokenId> history, int32_t num_prompt,

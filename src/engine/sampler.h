@@ -70,6 +70,8 @@ struct SamplerContext {
 SamplerContext make_sampler_context(const text::Tokenizer& tokenizer, const SamplingParams& params,
                                     std::span<const TokenId> eos_ids);
 
+/// Whether sample() does nothing but take the largest logit, reads no history and reports nothing.
+bool takes_the_best(const SamplingParams& params);
 /// Checks ranges; throws InvalidArgument naming the parameter and the accepted range.
 void validate(const SamplingParams& params);
 /// The state before the first draw; draws a seed from the system when `params` has none.

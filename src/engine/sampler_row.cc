@@ -12,28 +12,20 @@ namespace mlxcel::engine::sampling {
 
 namespace {
 
-// Loops over a vocabulary in two widths, chosen when the program starts. The order of additions is
-// written out and nothing is contracted, so both give the same bits.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define MLXCEL_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
-#else
-#define MLXCEL_WIDE_VECTORS
-#endif
-
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kLanes = 16;
 constexpr size_t kBlock = 256;  // floats summed in float before they are added up in double
 
-constexpr float kLowest = -150.0F;  // its exponential is 0 in single precision
-
-/// exp(x) for kLowest <= x <= 0: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2] (Cephes' single
-/// precision coefficients). 2^n is applied in two halves, so that what is too small for a float
-/// becomes 0 without a branch, which would keep compilers from vectorizing.
+/// exp(x) for x <= 0: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2] (Cephes' single precision
+/// coefficients). Branch-free; results below 2^-125 are 0.
 inline float exp_nonpositive(float x) {
+  constexpr float kLowest = -86.6F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-  const float shifted = x * 1.44269504F + kRound;
+  const float live = x < kLowest ? 0.0F : 1.0F;
+  const float clamped = x < kLowest ? kLowest : x;
+  const float shifted = clamped * 1.44269504F + kRound;
   const float n = shifted - kRound;
-  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
@@ -42,12 +34,9 @@ inline float exp_nonpositive(float x) {
   p = p * r + 5.0000001201e-1F;
   const float y = p * (r * r) + r + 1.0F;
   const int32_t exponent = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRound);
-  const int32_t half = exponent >> 1;
-  const auto power = [](int32_t e) { return std::bit_cast<float>((e + 127) << 23); };
-  return y * power(half) * power(exponent - half);
+  return live * std::bit_cast<float>(std::bit_cast<int32_t>(y) + (exponent << 23));
 }
 
-MLXCEL_WIDE_VECTORS
 float block_max(const float* x, size_t n) {
   std::array<float, kLanes> best;
   best.fill(-kInfinity);
@@ -97,19 +86,13 @@ TokenId argmax(std::span<const float> logits) {
   return static_cast<TokenId>(std::find(logits.begin(), logits.end(), max) - logits.begin());
 }
 
-MLXCEL_WIDE_VECTORS
 double exp_row(std::span<const float> logits, float max, float scale, std::span<float> weights) {
   double total = 0;
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const size_t n = std::min(kBlock, logits.size() - begin);
     const float* in = logits.data() + begin;
     float* out = weights.data() + begin;
-    // A loop of its own: compilers would turn the bound and the exponential into a branch.
-    for (size_t i = 0; i < n; ++i) {
-      const float x = (in[i] - max) * scale;
-      out[i] = x > kLowest ? x : kLowest;
-    }
-    for (size_t i = 0; i < n; ++i) out[i] = exp_nonpositive(out[i]);
+    for (size_t i = 0; i < n; ++i) out[i] = exp_nonpositive((in[i] - max) * scale);
     std::array<float, kLanes> sums{};
     size_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
@@ -121,7 +104,6 @@ double exp_row(std::span<const float> logits, float max, float scale, std::span<
   return total;
 }
 
-MLXCEL_WIDE_VECTORS
 size_t draw_index(std::span<const float> weights, double total, double u) {
   const double target = u * total;
   double sum = 0;

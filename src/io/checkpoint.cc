@@ -109,10 +109,12 @@ std::string Checkpoint::model_type() const {
   return type;
 }
 
-Weights Checkpoint::weights(std::span<const Rename> renames, ParallelGroup tp) const {
+Weights Checkpoint::weights(std::span<const Rename> renames, ParallelGroup tp,
+                            Device device) const {
   auto root = std::make_shared<Weights::Root>();
   root->source = path;
   root->tp = tp;
+  root->device = device;
   const auto add = [&](std::string name, StoredTensor tensor) {
     if (const auto renamed_to = renamed(std::move(name), renames)) {
       root->add(*renamed_to, std::move(tensor));

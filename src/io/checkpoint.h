@@ -27,7 +27,8 @@ struct Checkpoint {
   std::string model_type() const;  // lower-cased; throws when the key is missing
   /// The tensors under Hugging Face names, after `renames`. Throws NotFound when there are none,
   /// Corrupt when two get the same name, Unsupported for quantization methods without a reader.
-  Weights weights(std::span<const Rename> renames, ParallelGroup tp = {}) const;
+  /// `device` is where the model is to lie.
+  Weights weights(std::span<const Rename> renames, ParallelGroup tp = {}, Device device = {}) const;
   /// Ids that end a generation, without repetition: those of generation_config, of config and of
   /// the tokenizer's eos_token.
   std::vector<int32_t> eos_token_ids() const;

@@ -284,6 +284,7 @@ std::shared_ptr<const MatrixSource> Weights::affine_matrix(int64_t rows, int64_t
                                       .biases_file = biases->file});
 }
 
+Device Weights::device() const { return root_->device; }
 const ParallelGroup& Weights::tp() const { return root_->tp; }
 std::string Weights::path() const { return prefix_; }
 

@@ -53,6 +53,8 @@ class Weights {
   /// missing tensors exceed 1 GiB.
   std::shared_ptr<const MatrixSource> take_matrix(int64_t rows, int64_t cols) const;
   const ParallelGroup& tp() const;
+  /// Where the model is to lie; tensors are handed out on the host all the same.
+  Device device() const;
   std::string path() const;                  // "model.layers.3.self_attn"
   std::vector<std::string> unused() const;   // whole checkpoint
   std::vector<std::string> missing() const;  // whole checkpoint

@@ -34,6 +34,7 @@ struct Weights::Root {
   std::map<std::string, StoredTensor, std::less<>> tensors;
   QuantConfig quantization;
   ParallelGroup tp;
+  Device device{};
   int64_t total_bytes = 0;
 
   mutable std::mutex mutex;  // guards `used` of the tensors and the two below

@@ -1,6 +1,7 @@
 // One row of the model registry, and loading a checkpoint through it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,10 @@ struct LoadedModel {
   std::unique_ptr<nn::CausalLm> lm{};
 };
 
+/// How requests share the cache of a common prefix: block by block, or, where layers keep a state
+/// that cannot be cut, only up to points at which the state was copied.
+enum class PrefixSharing : uint8_t { Blocks, Snapshots };
+
 struct Family {
   std::string_view name;                          // "llama"
   std::string_view display_name;                  // "Llama 1/2/3, Mistral"
@@ -25,6 +30,7 @@ struct Family {
   std::span<const std::string_view> gguf_archs;   // values of GGUF "general.architecture"
   std::span<const io::Rename> renames;            // applied to checkpoint names before loading
   LoadedModel (*load)(const io::Config&, const io::Weights&);
+  PrefixSharing prefix_sharing = PrefixSharing::Blocks;
 };
 
 std::span<const Family* const> registry();
@@ -34,8 +40,8 @@ std::string lower_case(std::string_view text);
 const Family& find_family(std::string_view model_type);
 
 /// Loads the weights of a checkpoint: renames, packing, a check that every needed tensor was there
-/// (all missing ones named) and that none was left unused (a warning).
-LoadedModel load(const io::Checkpoint& checkpoint);
+/// (all missing ones named) and that none was left unused (a warning). Weights go to `device`.
+LoadedModel load(const io::Checkpoint& checkpoint, Device device = {});
 
 /// The registry as `mlxcel arch --json` prints it (models.md A.3).
 Json registry_json();

@@ -86,6 +86,8 @@ Json family_json(const Family& family) {
   f.set("pipeline_parallel", false);
   f.set("drafters", Json::array());
   f.set("kv_modes", one("fp16"));
+  const bool blocks = family.prefix_sharing == PrefixSharing::Blocks;
+  f.set("prefix_sharing", blocks ? "blocks" : "snapshots");
   return f;
 }
 
@@ -109,11 +111,11 @@ const Family& find_family(std::string_view model_type) {
   unsupported(model_type);
 }
 
-LoadedModel load(const io::Checkpoint& checkpoint) {
+LoadedModel load(const io::Checkpoint& checkpoint, Device device) {
   const Family& family = family_of(checkpoint);
   std::vector<io::Rename> renames(kDropped.begin(), kDropped.end());
   renames.insert(renames.end(), family.renames.begin(), family.renames.end());
-  const io::Weights weights = checkpoint.weights(renames);
+  const io::Weights weights = checkpoint.weights(renames, {}, device);
   LoadedModel model = family.load(checkpoint.config, weights);
   if (const auto missing = weights.missing(); !missing.empty()) {
     throw Error(Code::Corrupt,

@@ -34,6 +34,15 @@ class ResidualBlock final : public Block {
     return ops::add(a, fed_forward(a, batch));
   }
 
+  Residual continue_from(const Residual& r, const Batch& batch) const override {
+    const bool both_norms = mixer_ && mixer_in_ && feed_forward_ && ff_in_ && !options_.parallel;
+    if (!both_norms) return {(*this)(r.value(), batch), {}};
+    const auto [x, h] =
+        r.delta ? mixer_in_->add(r.x, r.delta) : ops::AddNorm{r.x, (*mixer_in_)(r.x)};
+    const auto [a, g] = ff_in_->add(x, mix(h, batch));  // [T, D] each
+    return {a, fed_forward(g, batch)};
+  }
+
   int64_t weight_bytes() const override {
     int64_t total = mixer_ ? mixer_->weight_bytes() : 0;
     if (feed_forward_) total += feed_forward_->weight_bytes();

@@ -19,7 +19,7 @@ namespace mlxcel::nn {
 
 /// Names of a block's norms in the checkpoint; an empty one is not there.
 struct BlockNorms {
-  std::string_view mixer_in, mixer_out, ff_in, ff_out;
+  std::string_view mixer_in{}, mixer_out{}, ff_in{}, ff_out{};
 };
 inline constexpr BlockNorms kPreNorms = {"input_layernorm", "", "post_attention_layernorm", ""};
 inline constexpr BlockNorms kPostNorms = {"", "post_attention_layernorm", "",

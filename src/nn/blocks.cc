@@ -17,7 +17,7 @@ StackedLinear gate_and_up(const io::Weights& w, int64_t hidden_size, int64_t int
 }  // namespace
 
 RmsNorm::RmsNorm(const io::Weights& w, int64_t dim, float eps, float offset)
-    : gain_(w.take_f32("weight", Shape{dim})), eps_(eps), offset_(offset) {}
+    : gain_(w.take_f32("weight", Shape{dim}).to(w.device())), eps_(eps), offset_(offset) {}
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, gain_, eps_, offset_); }
 

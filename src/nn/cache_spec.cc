@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/error.h"
 #include "nn/causal_lm.h"
 
@@ -23,6 +25,13 @@ CacheSpec CacheSpec::sliding(int64_t num_kv_heads, int64_t head_dim, int64_t win
   CacheSpec spec = full(num_kv_heads, head_dim);
   spec.kind = Kind::Window;
   spec.window = narrow(window);
+  return spec;
+}
+
+CacheSpec CacheSpec::recurrent(std::vector<Shape> state) {
+  CacheSpec spec;
+  spec.kind = Kind::Recurrent;
+  spec.state = std::move(state);
   return spec;
 }
 

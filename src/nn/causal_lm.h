@@ -15,16 +15,20 @@ struct CacheSpec {
   enum class Kind : uint8_t { None, Full, Window, Latent, Recurrent } kind = Kind::None;
   /// Latent keeps one head of `k_dim` elements and no values: those are a prefix of the keys.
   int32_t num_kv_heads = 0, k_dim = 0, v_dim = 0, window = 0;
-  std::vector<Shape> state{};  // Recurrent only: one per state tensor, without the row dimension
+  /// One per state tensor, without the row dimension: all that Recurrent has, and what a layer of
+  /// another kind keeps besides.
+  std::vector<Shape> state{};
 
   static CacheSpec full(int64_t num_kv_heads, int64_t head_dim);
   static CacheSpec sliding(int64_t num_kv_heads, int64_t head_dim, int64_t window);
+  static CacheSpec recurrent(std::vector<Shape> state);
   static CacheSpec latent(int64_t dim);
 };
 
 struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, max_positions = 0;
   std::vector<CacheSpec> caches;  // one per layer
+  Device device{};                // of weights, caches and logits
 };
 
 /// A loaded model: weights and arithmetic, no per-request state. Safe to share between threads, one

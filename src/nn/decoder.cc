@@ -57,6 +57,7 @@ class Decoder final : public CausalLm {
       lm_head_ = std::make_unique<Linear>(c.lm_head, spec_.hidden_size, spec_.vocab_size,
                                           Parallel::None, c.head_bias);
     }
+    spec_.device = c.model.device();
     weight_bytes_ = embed_tokens_.weight_bytes() + norm_.weight_bytes() +
                     (embed_positions_ ? embed_positions_->weight_bytes() : 0) +
                     (lm_head_ ? lm_head_->weight_bytes() : 0);
@@ -70,15 +71,19 @@ class Decoder final : public CausalLm {
     Tensor x = batch.embeds ? batch.embeds : embed_tokens_(batch.token_ids);  // [T, D]
     if (embed_scale_ != 1.0F) x = ops::scale(x, embed_scale_);
     if (embed_positions_) x = ops::add(x, (*embed_positions_)(batch.positions));
+    Residual r{x, {}};
     for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-      x = (*blocks_[layer])(x, batch);  // [T, D]
-      if (batch.capture_hidden) batch.capture_hidden(static_cast<int>(layer), x);
+      r = blocks_[layer]->continue_from(r, batch);
+      if (!batch.capture_hidden) continue;
+      r = {r.value(), {}};
+      batch.capture_hidden(static_cast<int>(layer), r.x);
     }
     if (batch.logit_rows.numel() == 0) {
       return Tensor::empty(Shape{0, spec_.vocab_size}, DType::F32, x.device());
     }
-    x = norm_(ops::take_rows(x, batch.logit_rows));                       // [R, D]
-    Tensor logits = lm_head_ ? (*lm_head_)(x) : embed_tokens_.logits(x);  // [R, V]
+    x = ops::take_rows(r.x, batch.logit_rows);  // [R, D]
+    x = r.delta ? norm_.add(x, ops::take_rows(r.delta, batch.logit_rows)).normed : norm_(x);
+    Tensor logits = lm_head_ ? lm_head_->logits(x) : embed_tokens_.logits(x);  // [R, V]
     if (logit_scale_ != 1.0F) logits = ops::scale(logits, logit_scale_);
     if (logit_softcap_ > 0.0F) logits = ops::softcap(logits, logit_softcap_);
     return logits;

@@ -12,10 +12,22 @@
 
 namespace mlxcel::nn {
 
+/// A residual stream whose last addition may still be open: its value is x + delta.
+struct Residual {
+  Tensor x;      // [T, D]
+  Tensor delta;  // [T, D] or null
+  Tensor value() const { return delta ? ops::add(x, delta) : x; }
+};
+
 class Block {
  public:
   virtual ~Block() = default;
   virtual Tensor operator()(const Tensor& x, const Batch& batch) const = 0;  // [T, D] -> [T, D]
+  /// The same from and to an open stream: blocks that begin with a norm add and norm in one pass,
+  /// with the same bits.
+  virtual Residual continue_from(const Residual& r, const Batch& batch) const {
+    return {(*this)(r.value(), batch), {}};
+  }
   virtual int64_t weight_bytes() const = 0;
 };
 

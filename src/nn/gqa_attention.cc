@@ -91,7 +91,7 @@ GqaAttention::GqaAttention(const GqaOptions& options, const io::Weights& w, int 
     if (own_keys) make(k_head_norm_, k_norm_, norm->k, options.num_kv_heads);
   }
   if (options.v_norm && own_keys) v_norm_.emplace(w.at("v_norm"), head_dim, *options.v_norm);
-  if (options.has_sinks) sinks_ = w.take_f32("sinks", Shape{options.num_heads});
+  if (options.has_sinks) sinks_ = w.take_f32("sinks", Shape{options.num_heads}).to(w.device());
 }
 
 GqaAttention::Projected GqaAttention::project(const Tensor& x) const {

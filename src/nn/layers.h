@@ -27,7 +27,8 @@ class Linear {
  public:
   Linear(const io::Weights& w, int64_t in_features, int64_t out_features,
          Parallel parallel = Parallel::None, Bias bias = Bias::IfPresent);
-  Tensor operator()(const Tensor& x) const;  // [T, in_features] -> [T, out_features] f32
+  Tensor operator()(const Tensor& x) const;  // [T, in_features] -> [T, out_features]
+  Tensor logits(const Tensor& x) const;      // the same in f32, whatever the type of x
   int64_t weight_bytes() const;
 
  private:
@@ -51,7 +52,7 @@ class StackedLinear {
                 Parallel parallel = Parallel::None);
 
   /// The outputs of x [T, in_features], part by part, as heads: [T, out_features / head_dim,
-  /// head_dim] f32. Parts of one product are views of it, so their rows may be strided.
+  /// head_dim]. Parts of one product are views of it, so their rows may be strided.
   std::vector<Tensor> heads(const Tensor& x, int64_t head_dim) const;
   /// All columns in order, [T, sum of out_features]; only when fused().
   Tensor fused_output(const Tensor& x) const;
@@ -72,7 +73,7 @@ class StackedLinear {
 class Embedding {
  public:
   Embedding(const io::Weights& w, int64_t vocab_size, int64_t hidden_size);
-  Tensor operator()(const Tensor& token_ids) const;  // [T] i32 -> [T, D] f32
+  Tensor operator()(const Tensor& token_ids) const;  // [T] i32 -> [T, D]
   Tensor logits(const Tensor& x) const;              // [R, D] -> [R, V] f32
   int64_t weight_bytes() const;
 

@@ -6,8 +6,6 @@
 namespace mlxcel::nn {
 namespace {
 
-constexpr Device kDevice{};
-
 void require_one_rank(const io::Weights& w, Parallel parallel) {
   if (parallel != Parallel::None && w.tp().size != 1) {
     throw Error(Code::Unsupported, "tensor parallelism is not available in this build");
@@ -24,7 +22,7 @@ std::shared_ptr<const MatrixSource> stored_matrix(const io::Weights& w, int64_t 
 
 Tensor stored_bias(const io::Weights& w, int64_t out_features, Bias bias) {
   if (bias == Bias::None || (bias == Bias::IfPresent && !w.has("bias"))) return {};
-  return w.take_f32("bias", Shape{out_features});
+  return w.take_f32("bias", Shape{out_features});  // on the host: join_biases reads it
 }
 
 const ops::PackedMatrix& loaded(const std::shared_ptr<const ops::PackedMatrix>& weight) {
@@ -84,17 +82,22 @@ Linear::Linear(const io::Weights& w, int64_t in_features, int64_t out_features, 
                Bias bias) {
   require_one_rank(w, parallel);
   if (const auto source = stored_matrix(w, out_features, in_features)) {
-    weight_ = with_context(source->name(), [&] { return ops::pack_matrix(*source, kDevice); });
+    weight_ = with_context(source->name(), [&] { return ops::pack_matrix(*source, w.device()); });
   }
-  bias_ = stored_bias(w, out_features, bias);
+  bias_ = stored_bias(w, out_features, bias).to(w.device());
 }
 
 Tensor Linear::operator()(const Tensor& x) const { return product(x, weight_, bias_); }
+
+Tensor Linear::logits(const Tensor& x) const {
+  return ops::linear_f32(x, loaded(weight_), bias_ ? &bias_ : nullptr);
+}
 
 int64_t Linear::weight_bytes() const { return matrix_bytes(weight_, bias_); }
 
 StackedLinear::StackedLinear(std::span<const Part> parts, int64_t in_features, Parallel parallel) {
   std::vector<std::shared_ptr<const MatrixSource>> sources;
+  const Device device = parts.front().weights.device();
   for (const Part& part : parts) {
     require_one_rank(part.weights, parallel);
     sources.push_back(part_matrix(part, in_features));
@@ -115,9 +118,9 @@ StackedLinear::StackedLinear(std::span<const Part> parts, int64_t in_features, P
       biases.push_back(part_bias(parts[i]));
     }
     if (first) {
-      run.weight = with_context(first->name(), [&] { return ops::pack_matrices(stack, kDevice); });
+      run.weight = with_context(first->name(), [&] { return ops::pack_matrices(stack, device); });
     }
-    run.bias = join_biases(biases, run.out_features);
+    run.bias = join_biases(biases, run.out_features).to(device);
     runs_.push_back(std::move(run));
     begin = end;
   }
@@ -150,7 +153,7 @@ int64_t StackedLinear::weight_bytes() const {
 
 Embedding::Embedding(const io::Weights& w, int64_t vocab_size, int64_t hidden_size) {
   if (const auto source = stored_matrix(w, vocab_size, hidden_size)) {
-    table_ = with_context(source->name(), [&] { return ops::pack_matrix(*source, kDevice); });
+    table_ = with_context(source->name(), [&] { return ops::pack_matrix(*source, w.device()); });
   }
 }
 
@@ -158,7 +161,7 @@ Tensor Embedding::operator()(const Tensor& token_ids) const {
   return ops::gather_rows(loaded(table_), token_ids);
 }
 
-Tensor Embedding::logits(const Tensor& x) const { return ops::linear(x, loaded(table_)); }
+Tensor Embedding::logits(const Tensor& x) const { return ops::linear_f32(x, loaded(table_)); }
 
 int64_t Embedding::weight_bytes() const { return table_ ? table_->bytes() : 0; }
 

@@ -26,7 +26,8 @@ Norm::Norm(const io::Weights& w, int64_t dim, const NormOptions& options)
     : options_(options),
       gain_(options.has_gain ? with_offset(w.take_f32("weight", Shape{dim}), options.offset)
                              : constant(dim, 1.0F)) {
-  if (options.has_bias) bias_ = w.take_f32("bias", Shape{dim});
+  gain_ = gain_.to(w.device());
+  if (options.has_bias) bias_ = w.take_f32("bias", Shape{dim}).to(w.device());
 }
 
 Tensor Norm::operator()(const Tensor& x) const {
@@ -49,7 +50,8 @@ HeadNorm::HeadNorm(const io::Weights& w, int64_t num_heads, int64_t head_dim,
   MLXCEL_CHECK(options.has_gain && !options.has_bias, "a norm by head has a gain and no bias");
   if (w.has("weight")) {
     gain_ = with_offset(w.take_f32("weight", Shape{num_heads, head_dim}), options.offset);
-    gain_ = gain_.view({num_heads * head_dim});
+    gain_ = gain_.view({num_heads * head_dim}).to(w.device());
+    ones_ = ones_.to(w.device());
     return;
   }
   gain_ = Tensor::empty(Shape{num_heads * head_dim}, DType::F32);
@@ -58,6 +60,8 @@ HeadNorm::HeadNorm(const io::Weights& w, int64_t num_heads, int64_t head_dim,
     const Tensor one = w.at("norms", head).take_f32("weight", Shape{head_dim});
     for (const float g : one.host<float>()) *out++ = g + options.offset;
   }
+  gain_ = gain_.to(w.device());
+  ones_ = ones_.to(w.device());
 }
 
 Tensor HeadNorm::operator()(const Tensor& x) const {

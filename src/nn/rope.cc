@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numbers>
 
 #include "base/error.h"
@@ -97,8 +98,15 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length) {
   return freqs;
 }
 
+struct Rope::DeviceCopy {
+  std::once_flag once;
+  Tensor inv_freq;
+};
+
 Rope::Rope(const RopeConfig& c)
-    : attention_factor_(c.attention_factor), interleaved_(c.interleaved) {
+    : copy_(std::make_shared<DeviceCopy>()),
+      attention_factor_(c.attention_factor),
+      interleaved_(c.interleaved) {
   const int64_t half = c.rotary_dim / 2;
   int64_t first = c.max_positions, last = c.max_positions;
   if (c.type == RopeConfig::Type::Dynamic) {
@@ -119,9 +127,19 @@ Rope::Rope(const RopeConfig& c)
   if (c.type != RopeConfig::Type::Dynamic) inv_freq_ = inv_freq_.view({half});
 }
 
+const Tensor& Rope::frequencies_on(Device device) const {
+  if (device.kind == DeviceKind::Cpu) return inv_freq_;
+  std::call_once(copy_->once, [&] { copy_->inv_freq = inv_freq_.to(device); });
+  return copy_->inv_freq;
+}
+
 void Rope::apply(Tensor& q, Tensor& k, const Tensor& positions) const {
-  ops::rope(q, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
-  if (k) ops::rope(k, positions, inv_freq_, interleaved_, attention_factor_, table_begin_);
+  const Tensor& inv_freq = frequencies_on(q.device());
+  if (k) {
+    ops::rope_pair(q, k, positions, inv_freq, interleaved_, attention_factor_, table_begin_);
+  } else {
+    ops::rope(q, positions, inv_freq, interleaved_, attention_factor_, table_begin_);
+  }
 }
 
 }  // namespace mlxcel::nn

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,8 +69,11 @@ class Rope {
   float attention_factor() const { return attention_factor_; }
 
  private:
-  Tensor inv_freq_;          // [rotary_dim / 2] f32; Dynamic: [lengths, rotary_dim / 2]
-  int32_t table_begin_ = 0;  // Dynamic: position of the first row of inv_freq_
+  struct DeviceCopy;
+  const Tensor& frequencies_on(Device device) const;
+  Tensor inv_freq_;  // [rotary_dim / 2] f32 on the host; Dynamic: [lengths, rotary_dim / 2]
+  std::shared_ptr<DeviceCopy> copy_;  // of inv_freq_, made at the first use; shared by all layers
+  int32_t table_begin_ = 0;           // Dynamic: position of the first row of inv_freq_
   float attention_factor_ = 1.0F;
   bool interleaved_ = false;
 };

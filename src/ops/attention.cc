@@ -1,8 +1,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
+#include "ops/attention_plan.h"
 #include "ops/check.h"
 #include "ops/op_table.h"
 #include "ops/ops.h"
@@ -39,6 +41,29 @@ void check_segment(std::string_view op, const PagedKv& kv, const AttentionSegmen
   }
 }
 
+// Index arrays for one call, when the caller has made none for the batch.
+struct CallPlan {
+  AttentionPlan plan;
+  Tensor memory;
+};
+
+void make_plan(PagedKv& kv, std::span<const AttentionSegment> segments, int64_t rows,
+               CallPlan& made) {
+  if (kv.device.kind == DeviceKind::Cpu || kv.plan != nullptr) return;
+  std::vector<int32_t> values;
+  const AttentionPlanSizes sizes =
+      write_attention_plan(segments, static_cast<int32_t>(rows), kv.block_tokens, values);
+  made.memory = Tensor::of(values, {static_cast<int64_t>(values.size())}).to(kv.device);
+  made.plan = bind_attention_plan(sizes, static_cast<const int32_t*>(made.memory.raw()));
+  kv.plan = &made.plan;
+}
+
+void check_plan(std::string_view op, const PagedKv& kv, int64_t rows) {
+  if (kv.plan->num_rows == rows) return;
+  bad_argument(
+      op, fmt::format("the plan of the batch is for {} rows, not {}", kv.plan->num_rows, rows));
+}
+
 }  // namespace
 
 void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
@@ -58,15 +83,27 @@ void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, co
         fmt::format("k {} and v {} for a cache of {} heads, k_dim {}, v_dim {}", k.shape().str(),
                     latent ? "none" : v.shape().str(), kv.kv_heads, kv.k_dim, kv.v_dim));
   }
-  for (const AttentionSegment& s : segments) {
-    check_segment("kv_append", kv, s, kr.outer, int64_t{s.kv_len} - s.q_len);
+  if (!latent) check_alike("kv_append", k, v);
+  if (!(k.device() == kv.device))
+    bad_argument("kv_append", "k is on another device than the cache");
+  CallPlan made;
+  PagedKv planned = kv;
+  if (kv.plan == nullptr) {
+    for (const AttentionSegment& s : segments) {
+      check_segment("kv_append", kv, s, kr.outer, int64_t{s.kv_len} - s.q_len);
+    }
+    make_plan(planned, segments, kr.outer, made);
+  } else {
+    check_plan("kv_append", kv, kr.outer);
   }
-  table.kv_append({.kv = kv,
+  if (kr.outer == 0) return;
+  table.kv_append({.kv = planned,
                    .segments = segments,
                    .k = kr.data,
                    .v = vr.data,
                    .k_stride = kr.outer_stride,
-                   .v_stride = vr.outer_stride});
+                   .v_stride = vr.outer_stride,
+                   .type = kr.type});
 }
 
 Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSegment> segments,
@@ -86,24 +123,36 @@ Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSe
   const int32_t window = options.window == 0 || kv.window == 0
                              ? std::max(options.window, kv.window)
                              : std::min(options.window, kv.window);
+  if (!(q.device() == kv.device))
+    bad_argument("attention", "q is on another device than the cache");
+  CallPlan made;
+  PagedKv planned = kv;
+  if (kv.plan != nullptr) check_plan("attention", kv, rows.outer);
   for (const AttentionSegment& s : segments) {
+    if (kv.plan != nullptr) break;
     const int64_t oldest = int64_t{s.kv_len} - s.q_len;  // position of the first query
     const int64_t first = window > 0 ? std::max<int64_t>(0, oldest - window + 1) : 0;
     check_segment("attention", kv, s, rows.outer, first);
   }
-  AttentionArgs args{.kv = kv,
+  make_plan(planned, segments, rows.outer, made);
+  AttentionArgs args{.kv = planned,
                      .segments = segments,
                      .q = rows.data,
                      .q_stride = rows.outer_stride,
+                     .type = rows.type,
+                     .tokens = rows.outer,
                      .heads = static_cast<int32_t>(q.dim(1)),
                      .scale = options.scale,
                      .softcap = options.softcap,
                      .window = window};
   if (options.sinks != nullptr) {
-    args.sinks = vector_of("attention", "sinks", *options.sinks, q.dim(1));
+    args.sinks = vector_of("attention", "sinks", *options.sinks, q.dim(1), false, q.device());
   }
-  // Rows outside every segment are zero.
-  Tensor out = Tensor::zeros({rows.outer, q.dim(1), kv.v_dim}, DType::F32, q.device());
+  // Rows outside every segment are zero; device kernels write them.
+  const Shape shape = {rows.outer, q.dim(1), kv.v_dim};
+  const bool on_cpu = q.device().kind == DeviceKind::Cpu;
+  Tensor out =
+      on_cpu ? Tensor::zeros(shape, rows.type) : Tensor::empty(shape, rows.type, q.device());
   if (out.numel() == 0) return out;
   args.out = static_cast<float*>(out.raw());
   table.attention(args);

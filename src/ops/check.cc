@@ -18,14 +18,17 @@ void require_kernel(bool present, std::string_view op, DeviceKind kind) {
 
 RowView row_view(std::string_view op, std::string_view name, const Tensor& x) {
   if (!x) bad_argument(op, fmt::format("{} is missing", name));
-  if (x.dtype() != DType::F32) {
-    bad_argument(op, fmt::format("{} is {}, expected f32", name, dtype_name(x.dtype())));
+  const bool may_be_narrow = x.device().kind != DeviceKind::Cpu;
+  if (x.dtype() != DType::F32 && !(may_be_narrow && x.dtype() == DType::BF16)) {
+    bad_argument(op, fmt::format("{} is {}, expected f32{}", name, dtype_name(x.dtype()),
+                                 may_be_narrow ? " or bf16" : ""));
   }
   const int rank = x.shape().rank();
   if (rank < 1) bad_argument(op, fmt::format("{} has no axis", name));
   RowView v;
   v.data = static_cast<const float*>(x.raw());
   v.dim = x.dim(-1);
+  v.type = x.dtype();
   bool regular = v.dim <= 1 || x.stride(-1) == 1;
   // Axes 1 .. rank - 2 must be row-major among themselves.
   int64_t step = v.dim;
@@ -47,7 +50,7 @@ RowView row_view(std::string_view op, std::string_view name, const Tensor& x) {
 }
 
 const float* vector_of(std::string_view op, std::string_view name, const Tensor& t, int64_t count,
-                       bool optional) {
+                       bool optional, Device device) {
   if (!t) {
     if (optional) return nullptr;
     bad_argument(op, fmt::format("{} is missing", name));
@@ -56,14 +59,24 @@ const float* vector_of(std::string_view op, std::string_view name, const Tensor&
     bad_argument(op, fmt::format("{} is {} {}, expected {} contiguous f32 values", name,
                                  dtype_name(t.dtype()), t.shape().str(), count));
   }
+  if (!(t.device() == device)) bad_argument(op, fmt::format("{} is on another device", name));
   return static_cast<const float*>(t.raw());
 }
 
-const int32_t* indices_of(std::string_view op, std::string_view name, const Tensor& t) {
+const int32_t* indices_of(std::string_view op, std::string_view name, const Tensor& t,
+                          Device device) {
   if (!t || t.dtype() != DType::I32 || t.shape().rank() != 1 || !t.contiguous()) {
     bad_argument(op, fmt::format("{} must be a contiguous i32 vector", name));
   }
+  if (!(t.device() == device)) bad_argument(op, fmt::format("{} is on another device", name));
   return static_cast<const int32_t*>(t.raw());
+}
+
+void check_alike(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (!(a.device() == b.device())) bad_argument(op, "the operands are on different devices");
+  if (a.dtype() == b.dtype()) return;
+  bad_argument(
+      op, fmt::format("the operands are {} and {}", dtype_name(a.dtype()), dtype_name(b.dtype())));
 }
 
 }  // namespace mlxcel::ops

@@ -13,7 +13,7 @@
 
 namespace mlxcel::ops {
 
-enum class Layout : uint8_t { CpuTile16 };
+enum class Layout : uint8_t { CpuTile16, CudaFragment };
 
 /// One packed matrix as kernels see it.
 struct MatrixView {
@@ -23,22 +23,26 @@ struct MatrixView {
   const void* data = nullptr;
 };
 
-/// y = x W^T + bias for m >= 1 rows, all f32. Strides are in elements.
+/// y = x W^T + bias for m >= 1 rows, all f32 on the CPU. Elsewhere x and y point to elements of
+/// x_type and y_type. Strides are in elements.
 struct LinearArgs {
   const float* x = nullptr;
   int64_t x_stride = 0;
   float* y = nullptr;
   int64_t y_stride = 0;
+  DType x_type = DType::F32, y_type = DType::F32;
   int64_t m = 0;
   const float* bias = nullptr;  // [rows] or null
   MatrixView w;
 };
 
-/// out[i] = row ids[i] of the matrix; ids have been checked.
+/// out[i] = row ids[i] of the matrix; ids have been checked on the CPU, and lie on the device
+/// elsewhere.
 struct GatherArgs {
   const int32_t* ids = nullptr;
   int64_t count = 0;
-  float* out = nullptr;  // [count, cols]
+  float* out = nullptr;  // [count, cols] of `type`
+  DType type = DType::F32;
   MatrixView w;
 };
 
@@ -54,6 +58,7 @@ struct Packing {
   int64_t tile_rows = 1;
   bool (*supports)(const WeightFormat& format, int64_t cols) = nullptr;
   int64_t (*bytes)(const WeightFormat& format, int64_t rows, int64_t cols) = nullptr;
+  /// Writes to host memory, for any device.
   void (*pack)(std::span<const MatrixSource* const> sources, void* out) = nullptr;
   void (*gather)(const GatherArgs& args) = nullptr;
 };

@@ -4,6 +4,7 @@
 #include "ops/check.h"
 #include "ops/kernel_table.h"
 #include "ops/ops.h"
+#include "tensor/device.h"
 
 namespace mlxcel::ops {
 namespace {
@@ -49,6 +50,12 @@ std::shared_ptr<const PackedMatrix> pack_matrices(std::span<const MatrixSource* 
     LinearPlan plan = table.plan(view.format, view.layout, device, cap);
     auto data = Buffer::host(packing.bytes(view.format, view.rows, view.cols));
     packing.pack(sources, data->data());
+    if (device.kind != DeviceKind::Cpu) {
+      DeviceRuntime& runtime = device_runtime(device);
+      auto copy = runtime.allocate(data->size());
+      runtime.upload(copy->data(), data->data(), data->size());
+      data = std::move(copy);
+    }
     view.data = data->data();
     return std::make_shared<PlannedMatrix>(view, std::move(data), std::move(plan), packing);
   });
@@ -59,7 +66,9 @@ std::shared_ptr<const PackedMatrix> pack_matrix(const MatrixSource& source, Devi
   return pack_matrices(one, device);
 }
 
-Tensor linear(const Tensor& x, const PackedMatrix& w, const Tensor* bias) {
+namespace {
+
+Tensor product(const Tensor& x, const PackedMatrix& w, const Tensor* bias, DType y_type) {
   const PlannedMatrix& matrix = planned("linear", w);
   const RowView rows = row_view("linear", "x", x);
   if (x.shape().rank() != 2 || rows.dim != w.cols()) {
@@ -67,31 +76,47 @@ Tensor linear(const Tensor& x, const PackedMatrix& w, const Tensor* bias) {
   }
   if (!(x.device() == w.device())) bad_argument("linear", "x is on another device than the matrix");
   LinearArgs args;
-  if (bias != nullptr) args.bias = vector_of("linear", "bias", *bias, w.rows());
-  Tensor y = Tensor::empty({rows.outer, w.rows()}, DType::F32, x.device());
+  if (bias != nullptr) {
+    args.bias = vector_of("linear", "bias", *bias, w.rows(), false, x.device());
+  }
+  Tensor y = Tensor::empty({rows.outer, w.rows()}, y_type, x.device());
   if (y.numel() == 0) return y;
   args.x = rows.data;
   args.x_stride = rows.outer_stride;
+  args.x_type = rows.type;
   args.y = static_cast<float*>(y.raw());
   args.y_stride = w.rows();
+  args.y_type = y_type;
   args.m = rows.outer;
   args.w = matrix.view();
   matrix.plan().kernel_for(args.m).run(args);
   return y;
 }
 
+}  // namespace
+
+Tensor linear(const Tensor& x, const PackedMatrix& w, const Tensor* bias) {
+  return product(x, w, bias, x.dtype());
+}
+
+Tensor linear_f32(const Tensor& x, const PackedMatrix& w, const Tensor* bias) {
+  return product(x, w, bias, DType::F32);
+}
+
 Tensor gather_rows(const PackedMatrix& table, const Tensor& ids) {
   const PlannedMatrix& matrix = planned("gather_rows", table);
   GatherArgs args;
-  args.ids = indices_of("gather_rows", "ids", ids);
+  args.ids = indices_of("gather_rows", "ids", ids, table.device());
   args.count = ids.numel();
-  for (int64_t i = 0; i < args.count; ++i) {
+  const bool readable = table.device().kind == DeviceKind::Cpu;
+  for (int64_t i = 0; readable && i < args.count; ++i) {
     if (args.ids[i] < 0 || args.ids[i] >= table.rows()) {
       bad_argument("gather_rows", fmt::format("id {} at {} is outside a table of {} rows",
                                               args.ids[i], i, table.rows()));
     }
   }
-  Tensor out = Tensor::empty({args.count, table.cols()}, DType::F32, table.device());
+  args.type = activation_type(table.device());
+  Tensor out = Tensor::empty({args.count, table.cols()}, args.type, table.device());
   args.out = static_cast<float*>(out.raw());
   args.w = matrix.view();
   if (args.count > 0) matrix.packing().gather(args);

@@ -1,6 +1,7 @@
 // The table of kernels behind every op that is not a matrix product: one function pointer per op
-// and device. Pointers and sizes have been checked when a kernel is called. All data is f32 unless
-// a field says otherwise; strides are in elements.
+// and device. Pointers and sizes have been checked when a kernel is called. On the CPU all data is
+// f32 unless a field says otherwise; elsewhere pointers to activations, inputs and outputs alike,
+// point to elements of `type` and kernels cast them. Strides are in elements.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace mlxcel::ops {
 struct RowView {
   const float* data = nullptr;
   int64_t outer = 0, inner = 1, outer_stride = 0, dim = 0;
+  DType type = DType::F32;
   int64_t rows() const { return outer * inner; }
   const float* row(int64_t r) const { return data + r / inner * outer_stride + r % inner * dim; }
 };
@@ -44,8 +46,13 @@ struct TakeRowsArgs {
   int64_t count = 0;
   float* out = nullptr;  // [count, dim]
 };
+struct ArgmaxArgs {
+  RowView x;
+  int32_t* out = nullptr;  // [rows]
+};
 struct RopeArgs {
   float* x = nullptr;  // [tokens, heads, head_dim], tokens at x_stride
+  DType type = DType::F32;
   int64_t tokens = 0, x_stride = 0, heads = 0, head_dim = 0;
   const int32_t* positions = nullptr;  // [tokens]
   const float* inv_freq = nullptr;     // [freq_rows, half]
@@ -65,12 +72,15 @@ struct KvAppendArgs {
   const float* k = nullptr;  // [T, Hk, k_dim], tokens at k_stride
   const float* v = nullptr;  // null when the storage has none
   int64_t k_stride = 0, v_stride = 0;
+  DType type = DType::F32;
 };
 struct AttentionArgs {
   PagedKv kv;
   std::span<const AttentionSegment> segments;
   const float* q = nullptr;  // [T, H, k_dim], tokens at q_stride
   int64_t q_stride = 0;
+  DType type = DType::F32;
+  int64_t tokens = 0;
   int32_t heads = 0;
   float* out = nullptr;  // [T, H, v_dim]
   float scale = 1.0F, softcap = 0.0F;
@@ -97,6 +107,7 @@ struct OpTable {
   void (*clamp)(const UnaryArgs&) = nullptr;
   void (*copy_rows)(const UnaryArgs&) = nullptr;
   void (*take_rows)(const TakeRowsArgs&) = nullptr;
+  void (*argmax_rows)(const ArgmaxArgs&) = nullptr;
   void (*rope)(const RopeArgs&) = nullptr;
   void (*kv_append)(const KvAppendArgs&) = nullptr;
   void (*attention)(const AttentionArgs&) = nullptr;

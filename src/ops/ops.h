@@ -1,7 +1,11 @@
 // Public operations on tensors. Each checks its arguments, makes its output and runs the kernel of
 // the tensor's device. Shapes: T tokens in the batch, D hidden size, H query heads, Hk key/value
-// heads, Dh head dimension. Activations are f32 on the CPU. Every row of a result depends only on
-// that row's inputs: never on the number of rows, threads or the split of a prompt.
+// heads, Dh head dimension. Activations are f32 on the CPU and bf16 or f32 elsewhere; results have
+// the type of the first operand. Every row of a result depends only on that row's inputs: never on
+// the number of rows, threads or the split of a prompt.
+//
+// Indices (token ids, positions, rows) lie on the device of their op. On the CPU they are checked;
+// elsewhere they cannot be read here, and kernels leave out rows whose index is out of range.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +43,10 @@ std::shared_ptr<const PackedMatrix> pack_matrices(std::span<const MatrixSource* 
 
 /// y[T, rows] = x[T, cols] W^T (+ bias[rows]).
 Tensor linear(const Tensor& x, const PackedMatrix& w, const Tensor* bias = nullptr);
-/// Rows of an embedding table: ids [T] i32 -> [T, cols]. Throws InvalidArgument for an id outside
-/// [0, rows).
+/// The same with a result in f32 whatever the type of x, for logits.
+Tensor linear_f32(const Tensor& x, const PackedMatrix& w, const Tensor* bias = nullptr);
+/// Rows of an embedding table: ids [T] i32 -> [T, cols] in the activation type of the device.
+/// Throws InvalidArgument for an id outside [0, rows).
 Tensor gather_rows(const PackedMatrix& table, const Tensor& ids);
 
 // ---- element-wise and norms
@@ -72,6 +78,9 @@ Tensor softcap(const Tensor& x, float cap);
 Tensor clamp(const Tensor& x, float limit);
 /// Rows of x [T, D] chosen by rows [R] i32 -> [R, D].
 Tensor take_rows(const Tensor& x, const Tensor& rows);
+/// The column of the largest value of every row of x [R, V] f32, the first of equals: [R] i32. -1
+/// for a row with a NaN or nothing above -infinity.
+Tensor argmax_rows(const Tensor& x);
 /// Copies columns [begin, end) of x [T, D] into a contiguous [T, end - begin].
 Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end);
 
@@ -88,8 +97,33 @@ Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end);
 void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
           float attention_factor = 1.0F, int32_t first_position = 0);
 
+/// rope() of two tensors at the same positions; one launch when k follows q in every row, as in a
+/// fused projection.
+void rope_pair(Tensor& q, Tensor& k, const Tensor& positions, const Tensor& inv_freq,
+               bool interleaved, float attention_factor = 1.0F, int32_t first_position = 0);
+
 // ---- paged attention
 // ------------------------------------------------------------------------------------------
+
+/// Index arrays of one batch in device memory, for the layers that share block tables. Null on the
+/// CPU. Made by write_attention_plan and bind_attention_plan (attention_plan.h).
+struct AttentionPlan {
+  // One entry a row [T].
+  const int32_t* row_segment = nullptr;  // -1: the row belongs to no segment
+  const int32_t* row_length = nullptr;   // positions that the row sees, its own included
+  const int32_t* row_slot = nullptr;     // block * block_tokens + place, where its k and v go
+  // One entry a segment [S].
+  const int32_t* segment_row = nullptr;
+  const int32_t* segment_q_len = nullptr;
+  const int32_t* segment_kv_len = nullptr;
+  const int32_t* table_begin = nullptr;  // of its block table in `tables`
+  // Pieces of up to 64 rows of the segments longer than one row: segment, first row.
+  const int32_t* tiles = nullptr;
+  const int32_t* tables = nullptr;
+  int32_t num_rows = 0, num_segments = 0, num_tiles = 0;
+  int32_t max_q_len = 0;   // longest segment
+  int32_t max_kv_len = 0;  // at least that of every segment: grids are sized by it
+};
 
 /// The storage of one layer: k is [num_blocks, Hk, block_tokens, k_dim], v is [num_blocks, Hk,
 /// block_tokens, v_dim]. A null v (latent attention): the values are the first v_dim elements of
@@ -101,6 +135,9 @@ struct PagedKv {
   Device device{};
   int32_t num_blocks = 0, block_tokens = 32, kv_heads = 0, k_dim = 0, v_dim = 0;
   int32_t window = 0;  // only so many last positions are kept, and attention sees no more; 0 = all
+  /// Devices other than the CPU: the segments of the batch as index arrays. Null: made for the call
+  /// from the segments given.
+  const AttentionPlan* plan = nullptr;
 };
 
 /// New tokens of one sequence. blocks[i] holds positions [i * block_tokens, (i + 1) *

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/device.h"
 
 namespace mlxcel {
 namespace {
@@ -23,20 +24,19 @@ std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
 }  // namespace
 
 Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
-  if (device.kind != DeviceKind::Cpu) {
-    throw Error(Code::Unsupported, "this build has no memory allocator for that device");
-  }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes)) {
     throw Error(Code::ResourceExhausted, fmt::format("a {} tensor of shape {} is not possible",
                                                      dtype_name(dtype), shape.str()));
   }
-  return over(Buffer::host(bytes), 0, shape, dtype);
+  auto buffer =
+      device.kind == DeviceKind::Cpu ? Buffer::host(bytes) : device_runtime(device).allocate(bytes);
+  return over(std::move(buffer), 0, shape, dtype);
 }
 
 Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
   Tensor t = empty(shape, dtype, device);
-  std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
+  fill_bytes(device, t.raw(), 0, t.bytes());
   return t;
 }
 
@@ -148,7 +148,25 @@ void* Tensor::raw() {
   return static_cast<char*>(buffer_->data()) + offset_bytes_;
 }
 
+Tensor Tensor::to(Device target) const {
+  if (!buffer_ || device() == target) return *this;
+  MLXCEL_CHECK(contiguous(), "only contiguous tensors move between devices");
+  Tensor out = empty(shape_, dtype_, target);
+  if (bytes() == 0) return out;
+  if (target.kind == DeviceKind::Cpu) {
+    device_runtime(device()).download(out.raw(), raw(), bytes());
+  } else {
+    MLXCEL_CHECK(device().kind == DeviceKind::Cpu, "a tensor moves to a device from the host");
+    device_runtime(target).upload(out.raw(), raw(), bytes());
+  }
+  return out;
+}
+
 Tensor Tensor::to_f32() const {
+  if (device().kind != DeviceKind::Cpu) {
+    Tensor host = to(Device{});
+    return dtype_ == DType::F32 ? host : host.to_f32();
+  }
   check_host(static_cast<size_t>(size_of(dtype_)), is_float(dtype_));
   Tensor out = empty(shape_, DType::F32);
   convert_to_f32(dtype_, raw(), static_cast<float*>(out.raw()), numel());

@@ -55,6 +55,9 @@ class Tensor {
     check_host(sizeof(T), std::is_floating_point_v<T>);
     return {static_cast<T*>(raw()), static_cast<size_t>(numel())};
   }
+  /// The same values on `target`: this tensor when it lies there, else a copy (contiguous tensors,
+  /// between the host and a device). Waits when the target is the host.
+  Tensor to(Device target) const;
   /// A contiguous f32 copy on the CPU, for tests and small host-side work.
   Tensor to_f32() const;
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }

@@ -49,6 +49,8 @@ double Unigram::score_of(TokenId id, size_t bytes) const {
 }
 
 void Unigram::relax(Node& node, double score, size_t begin, TokenId id) const {
+  // SentencePiece adds in single precision, which decides between paths of equal score.
+  if (options_.flavor == UnigramOptions::Flavor::SentencePiece) score = static_cast<float>(score);
   if (node.begin >= 0 && !(score > node.score)) return;
   node = {score, static_cast<int64_t>(begin), id};
 }

@@ -157,7 +157,9 @@ bool has_gguf_twin(const GoldenCase& c) {
   if (!c.is_dense() && !c.has_block_kinds()) return false;
   const Json* window = c.config.find("use_sliding_window");
   if (window != nullptr && window->as_bool()) return false;
-  if (c.family() == "mistral") return false;  // llama.cpp files them as llama, without the window
+  // Mistral: llama.cpp files them as llama, without the window.
+  const std::string family = c.family();
+  if (family != "llama" && family != "qwen2" && family != "qwen3") return false;
   if (c.family() == "qwen3" && c.config.find("attention_bias") != nullptr) return false;
   const std::string type = rotary_type(c.config);
   const Json* r = rotary(c.config);

@@ -10,6 +10,7 @@
 #include "golden/golden_case.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -63,12 +64,17 @@ class Golden : public ::testing::TestWithParam<std::string> {
   static void SetUpTestSuite() { backend::register_all(); }
 
   void check(const GoldenCase& c, std::string_view file, const std::string& path) {
-    const auto loaded = models::load(io::open_checkpoint(path));
+    const auto loaded = models::load(io::open_checkpoint(path), test_device());
     const Outcome o = run(*loaded.lm, c);
     report(c, file, o);
     // The reference multiplies the stored (rounded) weights in f32, so one bar serves all types.
-    EXPECT_LE(o.error, 1e-4);
-    EXPECT_EQ(o.equal_tokens, c.greedy.size());
+    if (exact_activations()) {
+      EXPECT_LE(o.error, 1e-4);
+      EXPECT_EQ(o.equal_tokens, c.greedy.size());
+    } else {
+      // bf16 keeps 8 bits of every activation and weight: a few of its units over some layers.
+      EXPECT_LE(o.error, 4e-2);
+    }
   }
 };
 

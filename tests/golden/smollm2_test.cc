@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -105,7 +106,7 @@ class SmolLm2 : public ::testing::Test {
     backend::register_all();
     const std::string path = model_file();
     if (path.empty()) GTEST_SKIP() << "SmolLM2-135M-Instruct is not on this machine";
-    model_ = models::load(io::open_checkpoint(path)).lm;
+    model_ = models::load(io::open_checkpoint(path), test_device()).lm;
     golden_ = Json::parse(read_file(data_path("smollm2/llama_cpp.json"))).value();
   }
 

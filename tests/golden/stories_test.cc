@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -36,7 +37,7 @@ class Stories : public ::testing::TestWithParam<Form> {
   void SetUp() override {
     const std::string root = data_path("stories260K/");
     golden_ = Json::parse(read_file(root + "golden.json")).value();
-    model_ = models::load(io::open_checkpoint(root + GetParam().path)).lm;
+    model_ = models::load(io::open_checkpoint(root + GetParam().path), test_device()).lm;
   }
   Json golden_;
   std::unique_ptr<nn::CausalLm> model_;

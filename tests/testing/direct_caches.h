@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "nn/causal_lm.h"
+#include "tensor/device.h"
 
 namespace mlxcel::testing {
 
@@ -25,10 +25,18 @@ class DirectCaches final : public nn::LayerCaches {
         num_sequences_(num_sequences),
         blocks_each_(static_cast<int32_t>((max_tokens + kBlockTokens - 1) / kBlockTokens)),
         lengths_(static_cast<size_t>(num_sequences), 0) {
+    // Narrow activations go with a narrow cache, which the fast kernels need.
+    type_ = activation_type(spec.device) == DType::F32 ? DType::F32 : DType::F16;
     for (const nn::CacheSpec& c : spec.caches) {
       const int64_t tokens = int64_t{num_blocks()} * kBlockTokens;
       k_.push_back(storage(tokens * c.num_kv_heads * c.k_dim));
       v_.push_back(storage(tokens * c.num_kv_heads * c.v_dim));
+      std::vector<Tensor>& states = states_.emplace_back();
+      for (const Shape& shape : c.state) {
+        std::vector<int64_t> dims = {num_sequences};
+        dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+        states.push_back(Tensor::zeros(Shape(dims), DType::F32));
+      }
     }
   }
 
@@ -42,7 +50,7 @@ class DirectCaches final : public nn::LayerCaches {
   /// Handed to the model with every batch.
   std::function<void(int layer, const Tensor& x)> capture_hidden;
 
-  /// Runs one forward; logits [R, V] of the wanted rows, piece after piece.
+  /// Runs one forward; logits [R, V] of the wanted rows on the host, piece after piece.
   Tensor forward(const nn::CausalLm& model, std::span<const Piece> pieces) {
     std::vector<int32_t> ids, positions, rows;
     segments_.clear();
@@ -69,16 +77,17 @@ class DirectCaches final : public nn::LayerCaches {
     batch.segments = segments_;
     batch.caches = this;
     batch.capture_hidden = capture_hidden;
-    return model.forward(batch);
+    return model.forward(batch).to(Device{});
   }
 
   ops::PagedKv kv(int layer) const override {
     const auto at = static_cast<size_t>(layer);
     const nn::CacheSpec& c = spec_.caches.at(at);
     ops::PagedKv kv;
-    kv.k = const_cast<float*>(k_[at].data());
-    if (c.v_dim > 0) kv.v = const_cast<float*>(v_[at].data());
-    kv.type = DType::F32;
+    kv.k = const_cast<void*>(k_[at].raw());
+    if (c.v_dim > 0) kv.v = const_cast<void*>(v_[at].raw());
+    kv.type = type_;
+    kv.device = spec_.device;
     kv.num_blocks = num_blocks();
     kv.block_tokens = kBlockTokens;
     kv.kv_heads = c.num_kv_heads;
@@ -91,14 +100,18 @@ class DirectCaches final : public nn::LayerCaches {
     return attention_.at(spec_.caches.at(static_cast<size_t>(layer)).window);
   }
 
-  Tensor state(int, int) const override { return {}; }
+  Tensor state(int layer, int index) const override {
+    return states_.at(static_cast<size_t>(layer)).at(static_cast<size_t>(index));
+  }
 
  private:
-  static std::vector<float> storage(int64_t n) {
-    return std::vector<float>(static_cast<size_t>(n), std::numeric_limits<float>::quiet_NaN());
+  Tensor storage(int64_t n) const {
+    Tensor t = Tensor::empty({n}, type_, spec_.device);
+    fill_bytes(spec_.device, t.raw(), 0xFF, t.bytes());  // NaN in every type
+    return t;
   }
-  static Tensor vector(const std::vector<int32_t>& values) {
-    return Tensor::of(values, Shape{static_cast<int64_t>(values.size())});
+  Tensor vector(const std::vector<int32_t>& values) const {
+    return Tensor::of(values, Shape{static_cast<int64_t>(values.size())}).to(spec_.device);
   }
   int32_t num_blocks() const { return blocks_each_ * num_sequences_; }
 
@@ -124,7 +137,9 @@ class DirectCaches final : public nn::LayerCaches {
   nn::ModelSpec spec_;
   int32_t num_sequences_, blocks_each_;
   std::vector<int32_t> lengths_;
-  std::vector<std::vector<float>> k_, v_;
+  std::vector<std::vector<Tensor>> states_;  // [layer][index]
+  DType type_ = DType::F32;
+  std::vector<Tensor> k_, v_;
   std::vector<nn::Segment> segments_;
   std::vector<std::vector<int32_t>> tables_;  // moved, never copied: blocks point into them
   std::map<int32_t, std::vector<ops::AttentionSegment>> attention_;

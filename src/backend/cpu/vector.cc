@@ -1,8 +1,12 @@
 // Drivers of norms, element-wise ops, rotary embedding and cache writes: rows are split among
 // threads when there is enough work.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "backend/cpu/cpu.h"
@@ -84,6 +88,18 @@ void activate(const ops::UnaryArgs& a) {
 void copy_rows(const ops::UnaryArgs& a) {
   for_rows(a.x, 1, [&](int64_t r) {
     std::memcpy(a.out + r * a.x.dim, a.x.row(r), static_cast<size_t>(a.x.dim) * 4);
+  });
+}
+
+void argmax_rows(const ops::ArgmaxArgs& a) {
+  ThreadPool::shared().parallel_for(a.x.rows(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const std::span<const float> x(a.x.row(r), static_cast<size_t>(a.x.dim));
+      const auto best = std::ranges::max_element(x);
+      const bool found = best != x.end() && *best > -std::numeric_limits<float>::infinity() &&
+                         std::ranges::none_of(x, [](float v) { return std::isnan(v); });
+      a.out[r] = found ? static_cast<int32_t>(best - x.begin()) : -1;
+    }
   });
 }
 
@@ -173,6 +189,7 @@ void register_ops(ops::OpTable& table) {
   table.activate = activate;
   table.copy_rows = copy_rows;
   table.take_rows = take_rows;
+  table.argmax_rows = argmax_rows;
   table.rope = rope;
   table.kv_append = kv_append;
   table.attention = attention;

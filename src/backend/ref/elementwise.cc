@@ -69,6 +69,19 @@ void register_elementwise(ops::OpTable& t) {
     unary(a, [&](double x) { return activation(a.kind, x); });
   };
   t.copy_rows = [](const ops::UnaryArgs& a) { unary(a, [](double x) { return x; }); };
+  t.argmax_rows = [](const ops::ArgmaxArgs& a) {
+    for (int64_t r = 0; r < a.x.rows(); ++r) {
+      const float* x = a.x.row(r);
+      int32_t best = -1;
+      for (int64_t i = 0; i < a.x.dim; ++i) {
+        if (x[i] > (best < 0 ? -INFINITY : x[best])) best = static_cast<int32_t>(i);
+      }
+      for (int64_t i = 0; i < a.x.dim; ++i) {
+        if (std::isnan(x[i])) best = -1;
+      }
+      a.out[r] = best;
+    }
+  };
   t.take_rows = [](const ops::TakeRowsArgs& a) {
     for (int64_t i = 0; i < a.count; ++i) {
       for (int64_t d = 0; d < a.x.dim; ++d) a.out[i * a.x.dim + d] = a.x.row(a.ids[i])[d];

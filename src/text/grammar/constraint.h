@@ -49,8 +49,8 @@ class Constraint {
 };
 
 struct ConstraintOptions {
-  /// The constraint begins behind this marker (the end of a reasoning block); until then all is
-  /// free, stopping included. Empty: from the first token on.
+  /// The grammar begins behind this marker (the end of a reasoning block) and white space; until
+  /// then all tokens but the stop ids are free. Empty: from the first token on.
   std::string after;
   /// Special tokens that the grammar may spell as text (markers of tool calls).
   std::vector<TokenId> preserved;

@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/tokenizer.h"
 
 namespace mlxcel::text {
 
@@ -33,8 +37,10 @@ class Grammar {
   explicit Grammar(std::shared_ptr<const GrammarProgram> program);
   ~Grammar();
 
-  /// llama.cpp's GBNF. InvalidArgument names the line, the column and the mistake.
+  /// llama.cpp's GBNF. InvalidArgument names the line, the column and the mistake. `tokenizer` is
+  /// only needed where the grammar names tokens (<think>).
   static Result<std::shared_ptr<const Grammar>> from_gbnf(std::string_view source,
+                                                          const Tokenizer* tokenizer = nullptr,
                                                           const GrammarLimits& limits = {});
   /// JSON Schema (draft 2020-12 and the older spellings). What cannot be enforced is refused with
   /// InvalidArgument naming the keyword and its place ("#/properties/a/pattern").
@@ -51,10 +57,16 @@ class Grammar {
   /// Whether `text` is the beginning of something in the language.
   bool matches_prefix(std::string_view text) const;
 
+  /// This grammar behind any text up to and including `marker`, and white space. Kept for the next
+  /// request that asks.
+  std::shared_ptr<const Grammar> behind(const std::string& marker) const;
+
   const GrammarProgram& program() const { return *program_; }
 
  private:
   std::shared_ptr<const GrammarProgram> program_;
+  mutable std::mutex mutex_;  // guards behind_
+  mutable std::vector<std::pair<std::string, std::shared_ptr<const Grammar>>> behind_;
 };
 
 }  // namespace mlxcel::text

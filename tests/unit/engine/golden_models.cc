@@ -5,6 +5,7 @@
 #include "golden/golden_case.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "testing/device.h"
 #include "testing/paths.h"
 
 namespace mlxcel::engine::testing {
@@ -23,7 +24,18 @@ std::vector<std::string> model_names() {
           "qwen3/base",
           "qwen3/window",
           "qwen3/affine4_g128",
-          "qwen3/gguf_q4_0"};
+          "qwen3/gguf_q4_0",
+          "mamba/base",
+          "mamba2/base",
+          "lfm2/base",
+          "granitemoehybrid/dense",
+          "falcon_h1/norm_before_gate",
+          "qwen3_5/base",
+          "recurrent_gemma/base",
+          "nemotron_h/dense",
+          "jamba/dense",
+          "rwkv7/base",
+          "plamo2/base"};
 }
 
 std::string stories_folder() {
@@ -42,12 +54,12 @@ std::shared_ptr<const nn::CausalLm> load_model(const std::string& name) {
     } else {
       write_safetensors_checkpoint(c, path);
     }
-    return models::load(io::open_checkpoint(path)).lm;
+    return models::load(io::open_checkpoint(path), mlxcel::testing::test_device()).lm;
   }
   const std::string root = stories_folder();
   if (root.empty()) return nullptr;
   const std::string file = name.substr(name.find('/') + 1);
-  return models::load(io::open_checkpoint(root + "/" + file)).lm;
+  return models::load(io::open_checkpoint(root + "/" + file), mlxcel::testing::test_device()).lm;
 }
 
 }  // namespace mlxcel::engine::testing
