@@ -67,7 +67,7 @@ function(mlxcel_test name)
   target_link_libraries(${name} PRIVATE mlxcel_flags ${ARG_DEPS} ${ARG_LIBS} mlxcel_testing GTest::gmock
                                         GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/unit/(base|tensor|io|text|serve)$")
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/unit/(base|tensor|io|text|serve|http)$")
     list(APPEND ARG_LABEL hostile)
     add_dependencies(hostile_tests ${name})
   endif()

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 build=(
-  g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3 curl openssl
   libhwy-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev
   libcurl4-openssl-dev libssl-dev libboost1.81-dev libedit-dev libgtest-dev libgmock-dev libbenchmark-dev
 )

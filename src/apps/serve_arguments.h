@@ -40,8 +40,9 @@ struct ServeArguments {
   std::optional<std::string> chat_template, chat_template_file;
   std::string chat_template_kwargs;
   int32_t reasoning_budget = -1;
-  std::string reasoning_format = "auto", reasoning_effort;
-  bool prefill_assistant = true, spm_infill = false;
+  std::string reasoning_format = "auto";  // none, deepseek or deepseek-legacy
+  bool reasoning_alias = false, skip_chat_parsing = false;
+  bool prefill_assistant = true, spm_infill = false, verbose = false;
 
   SamplingFlags sampling;
   int32_t max_tokens = -1;

@@ -317,6 +317,24 @@ constexpr ServeFlag kFlags[] = {
     {kTemplate, "--reasoning-budget", "N", "LLAMA_ARG_THINK_BUDGET",
      "Thinking tokens; -1 = no limit, 0 = none (default: -1)",
      [](Args& a, const Value& v) { a.reasoning_budget = v.int32(-1, kMaxInt); }},
+    {kTemplate, "--reasoning-format", "FORMAT", "LLAMA_ARG_THINK",
+     "Where thinking goes: auto, none, deepseek or deepseek-legacy (default: auto)",
+     [](Args& a, const Value& v) {
+       a.reasoning_format = v.one_of({"auto", "none", "deepseek", "deepseek-legacy"});
+     }},
+    {kTemplate, "--reasoning-alias-field", "NAME", "MLXCEL_REASONING_ALIAS_FIELD",
+     "none, or reasoning: repeat it under that key (default: none)",
+     [](Args& a, const Value& v) {
+       a.reasoning_alias = v.one_of({"none", "reasoning"}) == "reasoning";
+     }},
+    {kTemplate, "--skip-chat-parsing,!--no-skip-chat-parsing", nullptr,
+     "LLAMA_ARG_SKIP_CHAT_PARSING", "Put everything into the content",
+     [](Args& a, const Value& v) { a.skip_chat_parsing = v.boolean(); }},
+    {kTemplate, "--prefill-assistant,!--no-prefill-assistant", nullptr,
+     "LLAMA_ARG_PREFILL_ASSISTANT", "Continue a last assistant message (default: on)",
+     [](Args& a, const Value& v) { a.prefill_assistant = v.boolean(); }},
+    {kTemplate, "--spm-infill", nullptr, nullptr, "Suffix before prefix in /infill",
+     [](Args& a, const Value& v) { a.spm_infill = v.boolean(); }},
 
     {kEndpoints, "--slots,!--no-slots", nullptr, "LLAMA_ARG_ENDPOINT_SLOTS",
      "GET /slots (default: on)", [](Args& a, const Value& v) { a.slots_endpoint = v.boolean(); }},
@@ -427,6 +445,7 @@ constexpr ServeFlag kFlags[] = {
     {kLogging, "-v,--verbose", nullptr, nullptr, "Log everything",
      [](Args& a, const Value& v) {
        if (v.boolean()) a.log_level = 5;
+       a.verbose = v.boolean();
      }},
     {kLogging, "--log-verbosity,--verbosity", "N", "LLAMA_LOG_VERBOSITY",
      "0 nothing, 1 errors, 2 warnings, 3 requests, 4 and 5 details (default: 3)",

@@ -123,6 +123,12 @@ void settle(ServeArguments& a) {
                               a.engine.max_batch));
     }
   }
+  // A Vertex AI container is told its port this way, whatever its arguments say.
+  if (env::get("AIP_MODE").value_or("") == "PREDICTION") {
+    if (const auto port = env::get("AIP_HTTP_PORT")) {
+      a.http.port = FlagValue{"AIP_HTTP_PORT", *port}.int32(0, 65535);
+    }
+  }
   engine::SamplingParams probe = a.sampling.over({});
   if (a.adaptive_target) probe.adaptive_target = *a.adaptive_target;
   if (a.adaptive_decay) probe.adaptive_decay = *a.adaptive_decay;

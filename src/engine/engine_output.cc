@@ -170,6 +170,9 @@ void EngineCore::end(Sequence& s, Finish reason) {
     ++(done.reason == Finish::Stop     ? c.finished_stop
        : done.reason == Finish::Length ? c.finished_length
                                        : c.cancelled);
+    c.prefill_ms += done.prefill_ms;
+    c.decode_ms += done.decode_ms;
+    c.longest_tokens = std::max<int64_t>(c.longest_tokens, std::ssize(s.tokens));
   });
   s.sink->push(std::move(done));
   s.sink.reset();

@@ -90,7 +90,10 @@ Json EngineStats::json() const {
                               {"failed_steps", c.failed_steps},
                               {"unwound_tokens", c.unwound_tokens},
                               {"forward_ms", c.forward_ms},
-                              {"host_ms", c.host_ms}});
+                              {"host_ms", c.host_ms},
+                              {"prefill_ms", c.prefill_ms},
+                              {"decode_ms", c.decode_ms},
+                              {"longest_tokens", c.longest_tokens}});
   Json now = Json::object({{"queued", g.queued},
                            {"prefilling", g.prefilling},
                            {"decoding", g.decoding},

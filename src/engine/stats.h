@@ -45,6 +45,9 @@ struct Counters {
   int64_t prefill_grants = 0, batch_prefill_grants = 0, admissions = 0, admission_waits = 0;
   int64_t preemptions_batch = 0, preemptions_blocks = 0, failed_steps = 0, unwound_tokens = 0;
   double forward_ms = 0, host_ms = 0;
+  // Of ended sequences: from admission to the first token, from there to the last.
+  double prefill_ms = 0, decode_ms = 0;
+  int64_t longest_tokens = 0;  // prompt and answer of the longest of them
 };
 
 /// Of the prefix cache; all zero when it is switched off.

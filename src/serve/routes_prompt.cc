@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "serve/routes_admin.h"
+#include "serve/wire/chat.h"
 #include "serve/wire/error.h"
 
 namespace mlxcel::serve {
@@ -92,11 +93,20 @@ HttpResponse answer_detokenize(const ServedModel& model, const HttpRequest& requ
   return json_response(Json::object({{"content", model.tokenizer->decode(ids, false)}}));
 }
 
+HttpResponse answer_template(const ServerState& state, const HttpRequest& request) {
+  wire::ChatRequest chat = wire::read_chat(parse_body(request), state);
+  wire::render(chat, state.model.chat, *state.model.tokenizer);
+  return json_response(Json::object({{"prompt", chat.prompt.text}}));
+}
+
 }  // namespace
 
 void add_prompt_routes(Router& router, ServerState& state) {
   router.add("POST", "/tokenize", [&state](const std::shared_ptr<Exchange>& exchange) {
     exchange->reply(answer_tokenize(state.model, exchange->request()));
+  });
+  router.add("POST", "/apply-template", [&state](const std::shared_ptr<Exchange>& exchange) {
+    exchange->reply(answer_template(state, exchange->request()));
   });
   router.add("POST", "/detokenize", [&state](const std::shared_ptr<Exchange>& exchange) {
     exchange->reply(answer_detokenize(state.model, exchange->request()));
