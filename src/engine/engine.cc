@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "engine/engine_core.h"
+#include "engine/sampler_row.h"
 
 namespace mlxcel::engine {
 
@@ -37,6 +38,30 @@ struct Engine::Impl {
 };
 
 namespace {
+
+/// Row i of `logits` [n, V] says what follows tokens[i].
+std::vector<ScoredToken> score_rows(std::span<const float> logits, std::span<const TokenId> tokens,
+                                    int32_t num_top) {
+  std::vector<ScoredToken> out(tokens.size());
+  const size_t vocab = logits.size() / tokens.size();
+  std::vector<float> weights(vocab);
+  std::vector<sampling::Candidate> best;
+  out[0].id = tokens[0];
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    const std::span<const float> row = logits.subspan((i - 1) * vocab, vocab);
+    const float max = sampling::checked_max(row);
+    const double base =
+        static_cast<double>(max) + std::log(sampling::exp_row(row, max, 1.0F, weights));
+    const auto logprob = [&](float logit) {
+      return static_cast<float>(static_cast<double>(logit) - base);
+    };
+    out[i].id = tokens[i];
+    out[i].logprob = logprob(row[static_cast<size_t>(tokens[i])]);
+    sampling::select_top_k(row, static_cast<size_t>(std::max(num_top, 0)), best);
+    for (const sampling::Candidate& c : best) out[i].top.emplace_back(c.id, logprob(c.logit));
+  }
+  return out;
+}
 
 void check_prompt(std::span<const TokenId> tokens, int64_t vocab_size) {
   if (tokens.empty()) throw Error(Code::InvalidArgument, "the prompt has no tokens");
@@ -148,6 +173,11 @@ void Engine::cancel(RequestId id) noexcept {
   }
 }
 
+void Engine::force(RequestId id, std::vector<TokenId> tokens) {
+  check_prompt(tokens, impl_->spec.vocab_size);
+  impl_->core.inbox().post([this, id, t = std::move(tokens)] { impl_->core.force_tokens(id, t); });
+}
+
 Result<Tensor> Engine::score(std::vector<TokenId> tokens, int32_t chunk_tokens) {
   try {
     check_prompt(tokens, impl_->spec.vocab_size);
@@ -167,6 +197,24 @@ Result<Tensor> Engine::score(std::vector<TokenId> tokens, int32_t chunk_tokens) 
         });
     if (!posted) return Error(Code::Cancelled, "the engine is shutting down");
     return result.get();
+  } catch (const Error& e) {
+    return e;
+  }
+}
+
+Result<std::vector<ScoredToken>> Engine::score_tokens(std::vector<TokenId> tokens,
+                                                      int32_t num_top) {
+  const int64_t bytes = static_cast<int64_t>(tokens.size()) * impl_->spec.vocab_size * 4;
+  if (bytes > int64_t{2} << 30) {
+    return Error(Code::ResourceExhausted,
+                 fmt::format("the log-probabilities of {} tokens take too much memory; score "
+                             "shorter texts",
+                             tokens.size()));
+  }
+  const Result<Tensor> logits = score(tokens);
+  if (!logits.ok()) return logits.error();
+  try {
+    return score_rows(logits.value().host<float>(), tokens, num_top);
   } catch (const Error& e) {
     return e;
   }

@@ -64,6 +64,13 @@ struct ProgressEvent {
 /// Progress where asked for, tokens, then exactly one Done or Error.
 using Event = std::variant<TokenEvent, DoneEvent, Error, ProgressEvent>;
 
+/// A token of a given text.
+struct ScoredToken {
+  TokenId id = 0;
+  float logprob = 0.0F;
+  std::vector<std::pair<TokenId, float>> top;  // log-probabilities, descending
+};
+
 /// Receives events on the engine thread. Must not block and must not throw; it may call submit()
 /// and cancel(), but not score(), check() or the destructor of the engine.
 class EventSink {
@@ -123,8 +130,14 @@ class Engine {
   /// named). `sink` is kept until the final event.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
   void cancel(RequestId id) noexcept;  // idempotent; the sink still gets its final event
+  /// Makes a running request's next tokens these instead of sampled ones, as soon as its step in
+  /// flight is through. Does nothing once it has ended.
+  void force(RequestId id, std::vector<TokenId> tokens);
   /// Logits [n, V] of every position of `tokens` in one sequence, for perplexity and tests. Blocks.
   Result<Tensor> score(std::vector<TokenId> tokens, int32_t chunk_tokens = 0);
+  /// Log-probability of each token of a text after those before it (of the first one: 0), with the
+  /// `num_top` best at its place. Blocks. ResourceExhausted when the logits would take over 2 GiB.
+  Result<std::vector<ScoredToken>> score_tokens(std::vector<TokenId> tokens, int32_t num_top);
   /// Tokens one sequence may have, prompt included: the option, the model's own maximum, the
   /// --max-kv-size cap or what the cache budget holds, whichever is least.
   int32_t context_tokens() const;

@@ -50,6 +50,7 @@ class EngineCore {
   // Jobs, posted by Engine.
   void start_score(std::vector<TokenId> tokens, int32_t chunk_tokens,
                    std::promise<Result<Tensor>> promise);
+  void force_tokens(RequestId id, const std::vector<TokenId>& tokens);
   void reset_prefix_cache();
   void check() const;
 

@@ -60,6 +60,10 @@ void EngineCore::accept(const SequencePtr& s, Result<SampledToken> token, Clock:
     fail(*s, token.error());
     return;
   }
+  if (!s->forced.empty()) {
+    token.value().id = s->forced.front();
+    s->forced.pop_front();
+  }
   const TokenId id = token.value().id;
   const Request& request = s->request;
   const bool first = s->num_generated == 0;

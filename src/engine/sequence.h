@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,6 +23,7 @@ struct Sequence {
   std::shared_ptr<EventSink> sink;
   State state = State::Queued;
 
+  std::deque<TokenId> forced;   // come next, whatever is sampled
   std::vector<TokenId> tokens;  // prompt, then sampled; cache.num_tokens of them are computed
   int32_t num_prompt = 0;
   int32_t limit_tokens = 0;  // the sequence ends when it has this many

@@ -1,5 +1,7 @@
 #include "text/reasoning.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -85,6 +87,10 @@ class SpanParser final : public ReasoningParser {
   }
   ReasoningDelta finish() override { return run(true); }
   bool needs_special_text() const override { return dialect_.special; }
+  bool inside() const override { return state_ != State::Content; }
+  std::string closing() const override {
+    return dialect_.special ? std::string(dialect_.close) : fmt::format("\n{}\n\n", dialect_.close);
+  }
 
  private:
   enum class State : uint8_t { Content, Name, Reasoning };

@@ -22,6 +22,10 @@ class ReasoningParser {
   virtual ReasoningDelta finish() = 0;
   /// True when the markers are special tokens, which must then be part of the text pushed here.
   virtual bool needs_special_text() const { return false; }
+  /// True while a block of thinking is open.
+  virtual bool inside() const = 0;
+  /// What the model would write to end the block and begin its answer.
+  virtual std::string closing() const = 0;
 };
 
 /// Chosen by a probe on the template's source and on whether the rendered prompt ends inside an

@@ -30,6 +30,10 @@ class HarmonyParser final : public ReasoningParser {
   ReasoningDelta push(std::string_view text) override { return run(std::string(text), false); }
   ReasoningDelta finish() override { return run("", true); }
   bool needs_special_text() const override { return true; }
+  bool inside() const override { return state_ == State::Body && kind_ == Kind::Reasoning; }
+  std::string closing() const override {
+    return "<|end|><|start|>assistant<|channel|>final<|message|>";
+  }
 
  private:
   enum class State : uint8_t { Between, Header, Body };
