@@ -25,12 +25,12 @@ void Answer::fail(const ApiError& error, wire::Envelope envelope) {
   finish();
 }
 
-void Answer::begin_events(std::chrono::milliseconds ping) {
+void Answer::begin_events(std::chrono::milliseconds ping, std::string_view heartbeat) {
   streaming_ = true;
   // Proxies that buffer would hold tokens back; this header is understood by nginx.
   exchange_->begin_stream(200, "text/event-stream; charset=utf-8",
                           {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
-  if (ping.count() > 0) exchange_->heartbeat(":\n\n", ping);
+  if (ping.count() > 0) exchange_->heartbeat(std::string(heartbeat), ping);
 }
 
 void Answer::data(const Json& payload) { data_text(payload.dump()); }

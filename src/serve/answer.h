@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ class StreamTee {
   virtual void finish() noexcept = 0;
   /// While true the stream goes on without its client.
   virtual bool keeps_running() const noexcept = 0;
+  /// What ends the generation behind the stream.
+  virtual void set_stop(std::function<void()> stop) = 0;
 };
 
 class Answer {
@@ -34,8 +37,8 @@ class Answer {
   /// An error reply, or an error event that ends the stream.
   void fail(const ApiError& error, wire::Envelope envelope);
 
-  /// Sends the headers; a comment goes out whenever nothing was written for `ping` (0: never).
-  void begin_events(std::chrono::milliseconds ping);
+  /// Sends the headers; `heartbeat` goes out whenever nothing was written for `ping` (0: never).
+  void begin_events(std::chrono::milliseconds ping, std::string_view heartbeat = ":\n\n");
   bool streaming() const { return streaming_; }
   /// "data: ..."
   void data(const Json& payload);

@@ -10,23 +10,32 @@ ChatOutput::ChatOutput(ReasoningFormat format, std::string_view template_source,
   if (generic) return;
   parser_ = text::make_reasoning_parser(template_source, rendered_prompt);
   needs_special_text_ = parser_->needs_special_text();
-  if (format_ == ReasoningFormat::None) parser_.reset();
 }
 
 ChatDelta ChatOutput::combine(std::string_view text, text::ReasoningDelta delta) const {
-  if (format_ == ReasoningFormat::DeepseekLegacy)
+  if (format_ == ReasoningFormat::None) return {{}, std::string(text)};
+  if (format_ == ReasoningFormat::DeepseekLegacy) {
     return {std::move(delta.reasoning), std::string(text)};
+  }
   return {std::move(delta.reasoning), std::move(delta.content)};
 }
 
-ChatDelta ChatOutput::push(std::string_view text) {
+ChatDelta ChatOutput::push(std::string_view text, size_t num_tokens) {
   if (!parser_) return {{}, std::string(text)};
-  return combine(text, parser_->push(text));
+  ChatDelta out = combine(text, parser_->push(text));
+  if (parser_->inside()) num_reasoning_tokens_ += static_cast<int64_t>(num_tokens);
+  return out;
 }
 
 ChatDelta ChatOutput::finish() {
   if (!parser_) return {};
   return combine({}, parser_->finish());
+}
+
+std::string ChatOutput::take_forced() {
+  if (forced_ || budget_ < 0 || !inside() || num_reasoning_tokens_ < budget_) return {};
+  forced_ = true;
+  return parser_->closing();
 }
 
 }  // namespace mlxcel::serve

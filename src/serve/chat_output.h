@@ -22,17 +22,31 @@ class ChatOutput {
   ChatOutput(ReasoningFormat format, std::string_view template_source,
              std::string_view rendered_prompt, bool generic);
 
-  ChatDelta push(std::string_view text);
+  /// `num_tokens`: how many tokens the text comes from.
+  ChatDelta push(std::string_view text, size_t num_tokens);
   ChatDelta finish();
   /// True when the markers are special tokens: the engine must then make text of them.
   bool needs_special_text() const { return needs_special_text_; }
+
+  /// Thinking ends after that many tokens; negative: no limit.
+  void set_budget(int32_t num_tokens) { budget_ = num_tokens; }
+  /// Ends thinking now, or where it begins.
+  void end_reasoning() { budget_ = 0; }
+  bool inside() const { return parser_ && parser_->inside(); }
+  /// What ends an open block.
+  std::string closing() const { return parser_ ? parser_->closing() : std::string(); }
+  /// The text that must come next because the budget is spent; once, else empty.
+  std::string take_forced();
 
  private:
   ChatDelta combine(std::string_view text, text::ReasoningDelta delta) const;
 
   ReasoningFormat format_;
-  std::unique_ptr<text::ReasoningParser> parser_;  // null: all is content
+  std::unique_ptr<text::ReasoningParser> parser_;  // null: there is no thinking
   bool needs_special_text_ = false;
+  int32_t budget_ = -1;
+  int64_t num_reasoning_tokens_ = 0;
+  bool forced_ = false;
 };
 
 }  // namespace mlxcel::serve

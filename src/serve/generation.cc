@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "serve/wire/native_json.h"
 
 namespace mlxcel::serve {
 namespace {
@@ -14,6 +15,19 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxQueuedBytes = size_t{32} << 20;
 
 }  // namespace
+
+void ControlledChats::add(int key_id, const std::string& id,
+                          const std::shared_ptr<Generation>& chat) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(chats_, [](const auto& entry) { return entry.second.expired(); });
+  chats_[{key_id, id}] = chat;
+}
+
+std::shared_ptr<Generation> ControlledChats::find(int key_id, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto it = chats_.find({key_id, id});
+  return it == chats_.end() ? nullptr : it->second.lock();
+}
 
 GenerationContext::GenerationContext(const ServerState& server)
     : state(server),
@@ -53,6 +67,11 @@ std::shared_ptr<Generation> Generation::start(const std::shared_ptr<GenerationCo
   generation->answer_->exchange().on_close([weak = generation->weak_from_this()] {
     if (const auto g = weak.lock()) g->client_gone();
   });
+  if (StreamTee* tee = generation->answer_->tee()) {
+    tee->set_stop([weak = generation->weak_from_this()] {
+      if (const auto g = weak.lock()) g->stop();
+    });
+  }
   return generation;
 }
 
@@ -75,7 +94,7 @@ bool Generation::begin() {
     answer_->fail(to_api_error(e), writer_->envelope());
     return false;
   }
-  if (plan_.stream) answer_->begin_events(plan_.ping);
+  if (plan_.stream) answer_->begin_events(plan_.ping, plan_.heartbeat);
   writer_->begin(choices_);
   submit_waiting();
   return true;
@@ -128,6 +147,13 @@ void Generation::stop() {
   cancel_all();
 }
 
+bool Generation::end_reasoning() {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || !writer_->end_reasoning()) return false;
+  for (Choice& c : choices_) force_text(c);
+  return true;
+}
+
 void Generation::cancel_all() noexcept {
   const std::lock_guard lock(cancel_mutex_);
   for (const engine::RequestId id : running_) context_->cancel(id);
@@ -167,6 +193,10 @@ void Generation::on_progress(Choice& c, const engine::ProgressEvent& event) {
     state.num_cached = event.num_cached;
     state.num_processed = event.num_processed;
     state.num_remaining = c.request.max_tokens;
+    state.params = wire::settings_json(c.request, plan_.stream);
+    if (slots.keeps_text()) {
+      state.prompt = context_->state.model.tokenizer->decode(c.prompt, false);
+    }
     c.slot = slots.acquire(plan_.id_slot, std::move(state));
   } else {
     slots.progress(c.slot, event.num_processed);
@@ -263,6 +293,16 @@ void Generation::release(Choice& c, std::string text, bool all) {
   whole.probabilities.insert(whole.probabilities.end(), delta.probabilities.begin(),
                              delta.probabilities.end());
   if (!ended_) writer_->delta(c, delta);
+  force_text(c);
+}
+
+void Generation::force_text(Choice& c) {
+  if (ended_ || progress_[c.index].finished) return;
+  const std::string text = writer_->take_forced(c);
+  if (text.empty()) return;
+  const auto engine = context_->engine.lock();
+  const auto ids = context_->state.model.tokenizer->encode(text, {.add_special_tokens = false});
+  if (engine && !ids.empty()) engine->force(c.id, ids);
 }
 
 void Generation::on_done(Choice& c, engine::DoneEvent event) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -15,6 +16,7 @@
 #include "serve/answer.h"
 #include "serve/event_pump.h"
 #include "serve/served_model.h"
+#include "serve/stream_store.h"
 
 namespace mlxcel::serve {
 
@@ -59,19 +61,38 @@ class AnswerWriter {
   virtual void progress(const Choice&) {}
   virtual void delta(const Choice& choice, const TextDelta& delta) = 0;
   virtual void choice_done(const Choice& choice) = 0;
+  /// Asked after each delta: text that must come next instead of what the model would say.
+  virtual std::string take_forced(const Choice&) { return {}; }
+  /// Ends the thinking of every choice, now or where it begins; false when there is none to end.
+  virtual bool end_reasoning() { return false; }
   /// All choices are done. Ends the answer.
   virtual void done(const std::vector<Choice>& choices) = 0;
   /// Ends the answer with an error.
   virtual void failed(const Error& error) = 0;
 };
 
+class Generation;
+
 struct GenerationPlan {
   std::vector<engine::Request> requests;  // one a choice
   bool stream = false;
   std::chrono::milliseconds ping{0};  // 0: none
+  std::string_view heartbeat = ":\n\n";
   int32_t id_slot = -1;
   int64_t t_max_predict_ms = 0;  // after the first token, once a line has ended; 0 = off
   int32_t n_indent = 0;          // ends at a line that is indented less; 0 = off
+};
+
+/// Chats whose thinking another request may end.
+class ControlledChats {
+ public:
+  void add(int key_id, const std::string& id, const std::shared_ptr<Generation>& chat);
+  /// Null when this key has none of this id that still runs.
+  std::shared_ptr<Generation> find(int key_id, const std::string& id);
+
+ private:
+  std::mutex mutex_;  // guards the map
+  std::map<std::pair<int, std::string>, std::weak_ptr<Generation>> chats_;
 };
 
 /// What handlers and running generations share. It may outlive the application's ServerState, so it
@@ -81,6 +102,8 @@ struct GenerationContext {
   ServerState state;  // state.model.engine is null
   std::weak_ptr<engine::Engine> engine;
   int32_t context_tokens = 0;
+  StreamStore streams;
+  ControlledChats controlled;
   EventPump pump;
 
   void cancel(engine::RequestId id) const noexcept;
@@ -100,6 +123,8 @@ class Generation final : public EventReceiver, public std::enable_shared_from_th
 
   /// Ends every choice where it is; the writer finishes the answer. Any thread.
   void stop();
+  /// Ends thinking and goes on with the answer. False when that cannot be done. Any thread.
+  bool end_reasoning();
   void handle(uint32_t choice, engine::Event event) noexcept override;
 
  private:
@@ -125,6 +150,7 @@ class Generation final : public EventReceiver, public std::enable_shared_from_th
   void on_done(Choice& c, engine::DoneEvent event);
   void on_error(const Error& error);
   void release(Choice& c, std::string text, bool all);
+  void force_text(Choice& c);
   void check_limits(Choice& c);
   size_t indent_cut(Choice& c, std::string& text);
   void finish_choice(Choice& c);

@@ -1,8 +1,9 @@
 // Registration of the groups of generation routes; add_generation_routes() calls them all.
 #pragma once
 
-#include <functional>
+#include <initializer_list>
 #include <memory>
+#include <string>
 
 #include "serve/generation.h"
 #include "serve/http/exchange.h"
@@ -22,5 +23,10 @@ std::shared_ptr<Answer> make_answer(const Context& context,
 
 void add_completion_routes(Router& router, const Context& context);  // native, OpenAI, infill
 void add_chat_routes(Router& router, const Context& context);
+void add_responses_routes(Router& router, const Context& context);
+void add_messages_routes(Router& router, const Context& context);  // Anthropic
+void add_stream_routes(Router& router, const Context& context);    // resuming
+/// Serves several requests in one body; `router` outlives the handler.
+void add_vertex_route(Router& router, const std::string& path);
 
 }  // namespace mlxcel::serve

@@ -22,9 +22,14 @@ void add_aliases(Router& router, const char* method, std::initializer_list<const
   for (const char* path : paths) router.add(method, path, handler);
 }
 
-std::shared_ptr<Answer> make_answer(const Context&, const std::shared_ptr<Exchange>& exchange,
-                                    bool) {
-  return std::make_shared<Answer>(exchange);
+std::shared_ptr<Answer> make_answer(const Context& context,
+                                    const std::shared_ptr<Exchange>& exchange, bool stream) {
+  const std::string* conversation = exchange->request().header("x-conversation-id");
+  if (!stream || conversation == nullptr || conversation->empty()) {
+    return std::make_shared<Answer>(exchange);
+  }
+  return std::make_shared<Answer>(exchange,
+                                  context->streams.open(exchange->request().key_id, *conversation));
 }
 
 void add_generation_routes(Router& router, ServerState& state) {
@@ -33,6 +38,12 @@ void add_generation_routes(Router& router, ServerState& state) {
   const auto context = std::make_shared<GenerationContext>(state);
   add_completion_routes(router, context);
   add_chat_routes(router, context);
+  add_responses_routes(router, context);
+  add_messages_routes(router, context);
+  add_stream_routes(router, context);
+  if (!state.generation.vertex_predict_path.empty()) {
+    add_vertex_route(router, state.generation.vertex_predict_path);
+  }
 }
 
 }  // namespace mlxcel::serve

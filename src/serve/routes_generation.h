@@ -6,8 +6,8 @@
 
 namespace mlxcel::serve {
 
-/// Adds every generation route. `state` outlives the router and what its handlers started; a null
-/// `state.slots` is filled here.
+/// Adds every generation route. The handlers keep a copy of `state`, whose null `slots` is filled
+/// here; they do not keep its engine alive. Throws when the chat template cannot be read.
 void add_generation_routes(Router& router, ServerState& state);
 
 }  // namespace mlxcel::serve

@@ -37,6 +37,7 @@ class SlotTable {
 
   int32_t num_slots() const { return static_cast<int32_t>(states_.size()); }
   int32_t num_busy() const;
+  bool keeps_text() const { return keep_text_; }
   /// The body of GET /slots.
   Json json(int32_t context_tokens) const;
 

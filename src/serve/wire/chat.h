@@ -14,10 +14,13 @@
 namespace mlxcel::serve::wire {
 
 struct ChatRequest {
+  std::string id;  // "chatcmpl-..."
   ChatInput input;
   engine::Request base;  // everything but the prompt
   StreamOptions options;
   int32_t num_choices = 1, id_slot = -1;
+  int32_t reasoning_budget = -1;   // tokens; negative: no limit
+  bool reasoning_control = false;  // POST .../control may end the thinking
   bool logprobs = false;
   bool parallel_tool_calls = true;
   ReasoningFormat reasoning_format = ReasoningFormat::Auto;
@@ -25,8 +28,8 @@ struct ChatRequest {
 };
 
 /// Checks and reads a request body (a copy, since `extra_body` is merged into it). Throws the first
-/// error, which names the field.
-ChatRequest read_chat(Json body, const ServerState& state);
+/// error, which names the field. `allow_empty`: no messages are no error.
+ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty = false);
 /// Renders the prompt and settles what depends on it: stop strings of the generic format, whether
 /// special tokens become text.
 void render(ChatRequest& request, const ChatFormat& format, const text::Tokenizer& tokenizer);

@@ -4,6 +4,7 @@
 
 #include "serve/wire/api_error.h"
 #include "serve/wire/chat.h"
+#include "serve/wire/native_json.h"
 #include "serve/wire/sampling.h"
 
 namespace mlxcel::serve::wire {
@@ -33,9 +34,11 @@ void apply_effort(std::string_view effort, const ChatFormat& format, Json& conte
 }
 
 void read_template_variables(Fields& f, const ServerState& state, Json& context) {
-  const Json& defaults = state.defaults()->chat_template_kwargs;
-  if (defaults.is_object()) {
-    for (const auto& [key, value] : defaults.as_object()) context.set(key, value);
+  const std::shared_ptr<const RequestDefaults> defaults = state.defaults();
+  if (defaults->chat_template_kwargs.is_object()) {
+    for (const auto& [key, value] : defaults->chat_template_kwargs.as_object()) {
+      context.set(key, value);
+    }
   }
   std::string effort;
   f.string("reasoning_effort", effort);
@@ -80,25 +83,27 @@ void read_logprobs(Fields& f, ChatRequest& r) {
 /// A last assistant message becomes the beginning of the answer.
 void take_prefill(ChatRequest& r) {
   Json::Array& messages = r.input.messages.as_array();
+  if (messages.size() <= 1) return;  // nothing that could be answered before it
   const Json& last = messages.back();
   const Json* calls = last.find("tool_calls");
   if (last.find("role")->as_string() != "assistant" || (calls != nullptr && calls->size() > 0)) {
     return;
   }
-  if (messages.size() == 1) return;  // nothing that could be answered before it
   r.input.prefill = last.find("content")->as_string();
   messages.pop_back();
 }
 
 }  // namespace
 
-ChatRequest read_chat(Json body, const ServerState& state) {
+ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty) {
   merge_extra_body(body);
   Fields f(body);
   ChatRequest r;
+  r.id = random_id("chatcmpl-");
   const Json* messages = f.get("messages");
   if (messages == nullptr) throw bad_field("messages", "is missing");
-  r.input.messages = read_messages(*messages, state.model.chat);
+  const bool empty = allow_empty && messages->is_array() && messages->size() == 0;
+  r.input.messages = empty ? Json::array() : read_messages(*messages, state.model.chat);
   r.input.tools = read_tools(f);
   r.base = read_base_request(f, state);
   read_stream_options(f, state, r.options);
@@ -109,6 +114,9 @@ ChatRequest read_chat(Json body, const ServerState& state) {
   f.integer("id_slot", r.id_slot, -1, state.num_slots - 1);
   read_logprobs(f, r);
   f.boolean("parallel_tool_calls", r.parallel_tool_calls);
+  r.reasoning_budget = state.defaults()->reasoning_budget.value_or(-1);
+  f.integer("thinking_budget_tokens", r.reasoning_budget, -1);
+  f.boolean("reasoning_control", r.reasoning_control);
   f.boolean("add_generation_prompt", r.input.add_generation_prompt);
   r.reasoning_format = read_reasoning_format(f, state.generation);
   if (state.generation.skip_chat_parsing) r.reasoning_format = ReasoningFormat::None;
@@ -129,6 +137,10 @@ void render(ChatRequest& r, const ChatFormat& format, const text::Tokenizer& tok
     return;
   }
   const ChatOutput output(r.reasoning_format, format.template_source, r.prompt.text, false);
+  if (r.reasoning_budget == 0 && output.inside()) {
+    r.prompt.text += output.closing();
+    r.prompt.ids = tokenizer.encode(r.prompt.text, {.add_special_tokens = false});
+  }
   r.base.skip_special_text = !output.needs_special_text();
   r.base.continues_text = !r.input.prefill.empty();
 }
@@ -150,7 +162,9 @@ GenerationPlan make_plan(const ChatRequest& r) {
 ChatOutput make_output(const ChatRequest& r, const ChatFormat& format,
                        const GenerationOptions& options) {
   const bool plain = format.template_source.empty() || options.skip_chat_parsing;
-  return {r.reasoning_format, format.template_source, r.prompt.text, plain};
+  ChatOutput output(r.reasoning_format, format.template_source, r.prompt.text, plain);
+  output.set_budget(r.reasoning_budget);
+  return output;
 }
 
 }  // namespace mlxcel::serve::wire

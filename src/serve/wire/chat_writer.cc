@@ -13,7 +13,7 @@ class ChatWriter final : public AnswerWriter {
       : state_(state),
         answer_(std::move(answer)),
         request_(std::move(request)),
-        id_(random_id("chatcmpl-")),
+        id_(request_.id),
         created_(unix_seconds()) {
     for (int32_t i = 0; i < request_.num_choices; ++i) {
       states_.push_back({make_output(request_, format, state.generation), {}, {}, {}});
@@ -37,7 +37,15 @@ class ChatWriter final : public AnswerWriter {
   void delta(const Choice& c, const TextDelta& d) override {
     State& s = states_[c.index];
     s.unsent.insert(s.unsent.end(), d.probabilities.begin(), d.probabilities.end());
-    add(c, s.output.push(d.text));
+    add(c, s.output.push(d.text, d.ids.size()));
+  }
+
+  std::string take_forced(const Choice& c) override {
+    return states_[c.index].output.take_forced();
+  }
+  bool end_reasoning() override {
+    for (State& s : states_) s.output.end_reasoning();
+    return true;
   }
 
   void choice_done(const Choice& c) override {

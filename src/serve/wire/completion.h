@@ -28,6 +28,8 @@ struct CompletionRequest {
   int64_t t_max_predict_ms = 0;
   bool return_tokens = false, echo = false;
   std::vector<std::string> response_fields;
+  /// Of each prompt, when they are echoed with log-probabilities; the first token of each has none.
+  std::vector<std::vector<TokenProbability>> prompt_probabilities;
 };
 
 /// Sampling, limits, stop strings and cache fields that all routes share.
@@ -39,6 +41,8 @@ CompletionRequest read_native_completion(const Json& body, const ServerState& st
 CompletionRequest read_native_fields(Fields& fields, const ServerState& state,
                                      std::vector<Prompt> prompts);
 CompletionRequest read_openai_completion(const Json& body, const ServerState& state);
+/// Fills prompt_probabilities where the request asks for them. Runs the prompts; blocks.
+void score_prompts(CompletionRequest& request, engine::Engine& engine);
 /// Requests to the engine; prompt i's choices stand together, with seeds counted up.
 GenerationPlan make_plan(const CompletionRequest& request);
 

@@ -55,6 +55,9 @@ engine::Request read_base_request(Fields& f, const ServerState& state) {
   read_max_tokens(f, defaults->max_tokens, defaults->max_tokens_is_cap, request.max_tokens);
   read_stop(f, "stop", request.stop_strings);
   read_constraint(f);
+  f.integer("min_pattern_size", request.loop_detection.min_pattern_size, 0);
+  f.integer("max_pattern_size", request.loop_detection.max_pattern_size, 0);
+  f.integer("min_count", request.loop_detection.min_count, 0);
   f.boolean("cache_prompt", request.use_prefix_cache);
   f.string("prompt_cache_key", request.cache_scope);
   request.stop_ids = state.model.stop_ids;
@@ -77,6 +80,11 @@ CompletionRequest read_native_fields(Fields& f, const ServerState& state,
   f.integer("n_indent", r.n_indent, 0);
   read_slot(f, state, r.id_slot);
   check_inert(f);
+  int32_t budget = -1;
+  f.integer("thinking_budget_tokens", budget, -1);
+  if (f.ok() && budget >= 0) {
+    f.fail("thinking_budget_tokens", "completions have no thinking to limit; use the chat routes");
+  }
   if (const Json* fields = f.get("response_fields"); fields != nullptr && fields->is_array()) {
     const bool all_strings =
         std::ranges::all_of(fields->as_array(), [](const Json& j) { return j.is_string(); });
@@ -127,11 +135,24 @@ CompletionRequest read_openai_completion(const Json& body, const ServerState& st
   if (logprobs >= 0) {
     r.base.sampling.want_logprob = true;
     r.base.sampling.num_logprobs = logprobs;
-    if (r.echo) {
-      throw unsupported_field("echo", "log-probabilities of the prompt are not available");
-    }
   }
   return r;
+}
+
+void score_prompts(CompletionRequest& request, engine::Engine& engine) {
+  const engine::SamplingParams& p = request.base.sampling;
+  if (!request.echo || !p.want_logprob) return;
+  const auto fits = [&](const Prompt& prompt) {
+    return static_cast<int64_t>(prompt.ids.size()) < engine.context_tokens();
+  };
+  if (!std::ranges::all_of(request.prompts, fits)) return;  // refused when it is submitted
+  for (const Prompt& prompt : request.prompts) {
+    std::vector<TokenProbability> list;
+    for (auto& token : engine.score_tokens(prompt.ids, p.num_logprobs).value()) {
+      list.push_back({token.id, token.logprob, std::move(token.top)});
+    }
+    request.prompt_probabilities.push_back(std::move(list));
+  }
 }
 
 GenerationPlan make_plan(const CompletionRequest& request) {

@@ -21,9 +21,11 @@ class CompletionWriter final : public AnswerWriter {
     offsets_.resize(choices.size());
     if (!request_.echo) return;
     for (const Choice& c : choices) {
-      offsets_[c.index] = utf8::count(prompt_text(c));
+      const std::vector<TokenProbability> tokens = prompt_probabilities(c);
+      if (tokens.empty()) offsets_[c.index] = utf8::count(prompt_text(c));
       if (request_.options.stream) {
-        answer_->data(frame(choice_json(c, prompt_text(c), Json(), Json())));
+        const Json scores = tokens.empty() ? Json() : logprobs(c, tokens, true);
+        answer_->data(frame(choice_json(c, prompt_text(c), scores, Json())));
       }
     }
   }
@@ -37,7 +39,7 @@ class CompletionWriter final : public AnswerWriter {
 
   void delta(const Choice& c, const TextDelta& d) override {
     if (!request_.options.stream) return;
-    Json out = frame(choice_json(c, d.text, logprobs(c, d), Json()));
+    Json out = frame(choice_json(c, d.text, logprobs(c, d.probabilities, false), Json()));
     if (request_.options.timings_per_token) out.set("timings", timings_json(c));
     answer_->data(out);
   }
@@ -64,7 +66,11 @@ class CompletionWriter final : public AnswerWriter {
     Json list = Json::array();
     for (const Choice& c : choices) {
       const std::string text = request_.echo ? prompt_text(c) + c.whole.text : c.whole.text;
-      list.push_back(choice_json(c, text, logprobs(c, c.whole), finish_reason(c)).as_array()[0]);
+      std::vector<TokenProbability> tokens = prompt_probabilities(c);
+      const bool scored = !tokens.empty();
+      tokens.insert(tokens.end(), c.whole.probabilities.begin(), c.whole.probabilities.end());
+      list.push_back(
+          choice_json(c, text, logprobs(c, tokens, scored), finish_reason(c)).as_array()[0]);
     }
     Json out = frame(std::move(list));
     out.set("usage", usage);
@@ -77,6 +83,13 @@ class CompletionWriter final : public AnswerWriter {
  private:
   const std::string& prompt_text(const Choice& c) const {
     return request_.prompts[c.index / static_cast<size_t>(request_.choices_per_prompt)].echo;
+  }
+
+  /// Empty unless the prompt is echoed with its log-probabilities.
+  std::vector<TokenProbability> prompt_probabilities(const Choice& c) const {
+    const auto prompt = c.index / static_cast<size_t>(request_.choices_per_prompt);
+    const auto& all = request_.prompt_probabilities;
+    return prompt < all.size() ? all[prompt] : std::vector<TokenProbability>();
   }
 
   Json frame(Json choices) const {
@@ -97,7 +110,8 @@ class CompletionWriter final : public AnswerWriter {
   }
 
   /// Four parallel lists; `text_offset` counts characters from the beginning of the text.
-  Json logprobs(const Choice& c, const TextDelta& d) {
+  /// `at_start`: the first token has nothing before it and so no probability.
+  Json logprobs(const Choice& c, std::span<const TokenProbability> list, bool at_start) {
     if (!request_.base.sampling.want_logprob) return {};
     const text::Tokenizer& tokenizer = *state_.model.tokenizer;
     Json tokens = Json::array();
@@ -105,18 +119,19 @@ class CompletionWriter final : public AnswerWriter {
     Json tops = Json::array();
     Json offsets = Json::array();
     size_t& offset = offsets_[c.index];
-    for (const TokenProbability& t : d.probabilities) {
+    for (const TokenProbability& t : list) {
       const std::string text = token_text(tokenizer, t.id);
+      const bool none = at_start && tokens.size() == 0;
       tokens.push_back(text);
-      values.push_back(static_cast<double>(t.logprob));
+      values.push_back(none ? Json() : Json(static_cast<double>(t.logprob)));
       Json top = Json::object();
       for (const auto& [id, logprob] : t.top) {
         const std::string name = token_text(tokenizer, id);
         if (top.find(name) == nullptr) top.set(name, static_cast<double>(logprob));
       }
-      tops.push_back(std::move(top));
+      tops.push_back(none ? Json() : std::move(top));
       offsets.push_back(static_cast<int64_t>(offset));
-      offset += utf8::count(text);
+      if (!tokenizer.is_special(t.id)) offset += utf8::count(text);
     }
     return Json::object({{"tokens", std::move(tokens)},
                          {"token_logprobs", std::move(values)},

@@ -252,12 +252,6 @@ void read_constraint(Fields& f) {
   if (f.ok() && lora != nullptr && lora->size() > 0) {
     f.fail(unsupported_field(f.name("lora"), "no adapter is loaded"));
   }
-  int32_t budget = -1;
-  f.integer("thinking_budget_tokens", budget, -1);
-  if (f.ok() && budget >= 0) {
-    f.fail(unsupported_field(f.name("thinking_budget_tokens"),
-                             "thinking budgets are not available in this build"));
-  }
 }
 
 }  // namespace mlxcel::serve::wire

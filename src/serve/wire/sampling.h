@@ -28,7 +28,7 @@ void read_stop(Fields& fields, std::string_view key, std::vector<std::string>& s
 void read_max_tokens(Fields& fields, int32_t default_tokens, bool default_is_cap, int32_t& out);
 
 /// Refuses what would constrain or extend an answer in ways that are not built in yet: grammar,
-/// json_schema, response_format other than text, lora, and a thinking budget. Null, empty and
+/// json_schema, response_format other than text, and lora. Null, empty and
 /// neutral values pass.
 void read_constraint(Fields& fields);
 

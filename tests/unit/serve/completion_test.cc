@@ -356,6 +356,15 @@ TEST(OpenAiCompletion, ShapeEchoAndLogprobs) {
   const Json echo =
       s.post("/v1/completions", R"({"prompt": "ab", "max_tokens": 1, "echo": true})").json();
   EXPECT_EQ(at(at(echo, "choices").as_array()[0], "text").as_string(), "ab L");
+  const Json scored = s.post("/v1/completions", R"({"prompt": "ab", "max_tokens": 1, "echo": true,
+                                                    "logprobs": 2})")
+                          .json();
+  const Json& scores = at(at(scored, "choices").as_array()[0], "logprobs");
+  ASSERT_EQ(at(scores, "tokens").size(), 4U);
+  EXPECT_TRUE(at(scores, "token_logprobs").as_array()[0].is_null());
+  EXPECT_LT(at(scores, "token_logprobs").as_array()[1].as_double(), -5);  // not the script's word
+  EXPECT_EQ(at(scores, "top_logprobs").as_array()[3].size(), 2U);
+  EXPECT_EQ(at(scores, "text_offset").dump(), "[0,0,1,2]");
   EXPECT_EQ(s.post("/v1/completions", R"({"prompt": "  "})").status, 400);
   EXPECT_EQ(s.post("/v1/completions", R"({"prompt": ""})").status, 200);
   EXPECT_EQ(s.post("/v1/completions", R"({"prompt": "a", "best_of": 3})").status, 501);

@@ -167,6 +167,11 @@ bool FakeExchange::wait_for(std::string_view text) {
                            [&] { return done_ || reply_.body.find(text) != std::string::npos; });
 }
 
+Reply FakeExchange::so_far() {
+  const std::lock_guard lock(mutex_);
+  return reply_;
+}
+
 bool FakeExchange::started() {
   const std::lock_guard lock(mutex_);
   return reply_.streamed;

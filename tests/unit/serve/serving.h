@@ -88,6 +88,7 @@ class FakeExchange final : public Exchange {
   /// Waits until the answer contains `text`.
   bool wait_for(std::string_view text);
   bool started();
+  Reply so_far();
   std::chrono::milliseconds ping{0};
 
  private:
