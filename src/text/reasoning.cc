@@ -249,15 +249,29 @@ class SpanParser final : public ReasoningParser {
 
 }  // namespace
 
-std::unique_ptr<ReasoningParser> make_reasoning_parser(std::string_view template_source,
-                                                       std::string_view rendered_prompt) {
-  if (is_harmony_template(template_source)) return make_harmony_parser(rendered_prompt);
+namespace {
+
+const Dialect& dialect_of(std::string_view template_source) {
   const auto* const found =
       std::find_if(std::begin(kDialects), std::end(kDialects), [&](const Dialect& d) {
         return template_source.find(d.probe) != std::string_view::npos &&
                template_source.find(d.close) != std::string_view::npos;
       });
-  const Dialect& dialect = found == std::end(kDialects) ? *std::prev(found) : *found;
+  return found == std::end(kDialects) ? *std::prev(found) : *found;
+}
+
+}  // namespace
+
+std::string reasoning_end(std::string_view template_source, std::string_view rendered_prompt) {
+  if (is_harmony_template(template_source)) return "<|channel|>final<|message|>";
+  const Dialect& dialect = dialect_of(template_source);
+  return ends_inside(rendered_prompt, dialect) ? std::string(dialect.close) : std::string();
+}
+
+std::unique_ptr<ReasoningParser> make_reasoning_parser(std::string_view template_source,
+                                                       std::string_view rendered_prompt) {
+  if (is_harmony_template(template_source)) return make_harmony_parser(rendered_prompt);
+  const Dialect& dialect = dialect_of(template_source);
   return std::make_unique<SpanParser>(dialect, ends_inside(rendered_prompt, dialect));
 }
 

@@ -36,4 +36,8 @@ class ReasoningParser {
 std::unique_ptr<ReasoningParser> make_reasoning_parser(std::string_view template_source,
                                                        std::string_view rendered_prompt);
 
+/// The text behind which the answer begins when `rendered_prompt` ends inside an open block, or
+/// when the format always has a block first (gpt-oss); empty when the answer begins at once.
+std::string reasoning_end(std::string_view template_source, std::string_view rendered_prompt);
+
 }  // namespace mlxcel::text

@@ -107,7 +107,7 @@ GrammarBuilder::Expr GrammarBuilder::Impl::terminal(Terminal t) {
   }
   t.hash = grammar::hash_of(t.dfa) ^ (uint64_t{t.min} * 0x9E3779B97F4A7C15ULL) ^
            (uint64_t{t.max} * 0xC2B2AE3D27D4EB4FULL) ^ (static_cast<uint64_t>(t.kind) << 57) ^
-           (uint64_t{t.free} << 61) ^ (uint64_t{t.close} << 48);
+           (uint64_t{t.free} << 61) ^ (uint64_t{t.text} << 62) ^ (uint64_t{t.close} << 48);
   for (const TokenId id : t.tokens) t.hash = t.hash * 31 + static_cast<uint64_t>(id);
   const auto [first, last] = terminal_ids.equal_range(t.hash);
   for (auto it = first; it != last; ++it) {

@@ -47,7 +47,7 @@ class GrammarConstraint final : public Constraint {
     if (!stopped_) {
       items_.assign(matcher_.items().begin(), matcher_.items().end());
       for (const Item& item : items_) masks_->add_tokens(matcher_, item, bits);
-      for (const TokenId id : preserved_) set_bit(bits, id, try_bytes(v_.bytes(id)));
+      for (const TokenId id : preserved_) set_bit(bits, id, try_special(v_.bytes(id)));
     }
     for (const TokenId id : v_.stop_ids()) set_bit(bits, id, may_stop());
   }
@@ -65,7 +65,7 @@ class GrammarConstraint final : public Constraint {
     const std::string_view bytes = v_.bytes(id);
     if (bytes.empty()) return false;
     const size_t before = matcher_.depth();
-    if (!push_bytes(bytes)) return false;
+    if (!push_bytes(bytes, preserved)) return false;
     matcher_.squash(before + 1);
     return true;
   }
@@ -98,20 +98,21 @@ class GrammarConstraint final : public Constraint {
     });
   }
   // Pushes all of `bytes` or nothing.
-  bool push_bytes(std::string_view bytes) {
+  bool push_bytes(std::string_view bytes, bool special) {
     const size_t before = matcher_.depth();
     for (const char c : bytes) {
-      if (!matcher_.push(static_cast<uint8_t>(c))) {
+      const bool first = matcher_.depth() == before;
+      if (!matcher_.push(static_cast<uint8_t>(c), special && first)) {
         while (matcher_.depth() > before) matcher_.pop();
         return false;
       }
     }
     return true;
   }
-  bool try_bytes(std::string_view bytes) {
+  bool try_special(std::string_view bytes) {
     if (bytes.empty()) return false;
     const size_t before = matcher_.depth();
-    if (!push_bytes(bytes)) return false;
+    if (!push_bytes(bytes, true)) return false;
     while (matcher_.depth() > before) matcher_.pop();
     return true;
   }
@@ -189,7 +190,15 @@ std::shared_ptr<const GrammarVocab> make_grammar_vocab(std::shared_ptr<const Tok
 std::unique_ptr<Constraint> make_constraint(std::shared_ptr<const Grammar> grammar,
                                             std::shared_ptr<const GrammarVocab> vocab,
                                             ConstraintOptions options) {
-  if (!options.after.empty()) grammar = grammar->behind(options.after);
+  if (!options.after.empty()) {
+    grammar = grammar->behind(options.after);
+    // The marker may be spelled with special tokens.
+    const auto& v = static_cast<const Vocab&>(*vocab);
+    for (TokenId id = 0; id < v.tokenizer().vocab_size(); ++id) {
+      if (!v.is_special(id) || v.is_stop(id) || v.bytes(id).empty()) continue;
+      if (options.after.find(v.bytes(id)) != std::string::npos) options.preserved.push_back(id);
+    }
+  }
   return std::make_unique<GrammarConstraint>(grammar, std::move(vocab),
                                              std::move(options.preserved));
 }

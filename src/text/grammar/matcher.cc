@@ -222,14 +222,14 @@ void Matcher::settle() {
   }
 }
 
-bool Matcher::push(uint8_t byte) {
+bool Matcher::push(uint8_t byte, bool special) {
   const uint32_t begin = levels_.back().items;
   const auto end = static_cast<uint32_t>(items_.size());
   open_level();
   for (uint32_t i = begin; i < end; ++i) {
     Item item = items_[i];
     const Terminal& t = program_.terminals[item.terminal];
-    if (t.kind == Terminal::Kind::Token) continue;
+    if (t.kind == Terminal::Kind::Token || (special && t.text)) continue;
     if (t.kind == Terminal::Kind::Counted && item.state == Dfa::kStart) {
       if (byte == t.close) {
         if (item.count >= t.min) go_on(item.ret, item.ret_count, item.frame);

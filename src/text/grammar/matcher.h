@@ -57,9 +57,9 @@ class Matcher {
 
   explicit Matcher(const GrammarProgram& program);
 
-  /// Reads a byte. False when nothing in the language begins so; nothing changes then. Throws
-  /// ResourceExhausted when the grammar is too ambiguous.
-  bool push(uint8_t byte);
+  /// Reads a byte; `special`: the first of a special token's. False when nothing in the language
+  /// begins so; nothing changes then. Throws ResourceExhausted when the grammar is too ambiguous.
+  bool push(uint8_t byte, bool special = false);
   /// Reads a token by its id (Terminal::Kind::Token). As push().
   bool push_token(TokenId id);
   /// Levels above the first; pop() forgets the last push.

@@ -23,6 +23,7 @@ struct Terminal {
   Dfa dfa{};
   uint32_t min = 0, max = UINT32_MAX;
   uint8_t close = 0;
+  bool text = false;  // inside of strings: special tokens never start here
   bool free = false;  // free text: special tokens are allowed and start it afresh
   std::vector<TokenId> tokens{};
   bool other_tokens = false;

@@ -71,6 +71,10 @@ Expr SchemaCompiler::build(const Literals& literals) {
   return b_.alt(std::move(choices));
 }
 
+Expr SchemaCompiler::string(Dfa quoted) {
+  return impl_.terminal({.dfa = std::move(quoted), .text = true});
+}
+
 Expr SchemaCompiler::word(std::string text) { return b_.literal(text); }
 
 Expr SchemaCompiler::white() {
@@ -88,7 +92,7 @@ Expr SchemaCompiler::any_value() {
   const auto rule = b_.declare("value");
   any_ = b_.call(rule);
   have_any_ = true;
-  const Expr string = impl_.dfa(any_quoted());
+  const Expr string = this->string(any_quoted());
   const Expr comma = b_.seq({word(","), white()});
   const Expr member = b_.seq({string, word(":"), white(), any_});
   const Expr members = b_.seq({member, b_.repeat(b_.seq({comma, member}), 0)});
@@ -170,15 +174,16 @@ Expr SchemaCompiler::number_value(const Shape& s) {
 Expr SchemaCompiler::text_value(const Shape& s) {
   const bool excludes =
       std::ranges::any_of(s.excluded, [](const Json* v) { return v->is_string(); });
-  if (!s.texts.empty() || excludes) return impl_.dfa(quoted(texts(s)));
+  if (!s.texts.empty() || excludes) return string(quoted(texts(s)));
   if (s.max_length >= 0 && s.max_length < s.min_length) return b_.alt({});
-  if (s.min_length == 0 && s.max_length < 0) return impl_.dfa(any_quoted());
+  if (s.min_length == 0 && s.max_length < 0) return string(any_quoted());
   const Expr counted =
       impl_.terminal({.kind = Terminal::Kind::Counted,
                       .dfa = any_character(),
                       .min = static_cast<uint32_t>(s.min_length),
                       .max = s.max_length < 0 ? UINT32_MAX : static_cast<uint32_t>(s.max_length),
-                      .close = '"'});
+                      .close = '"',
+                      .text = true});
   return b_.seq({word("\""), counted});
 }
 

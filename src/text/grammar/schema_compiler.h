@@ -33,6 +33,7 @@ class SchemaCompiler {
   Expr constant(const Json& value);
   Expr any_value();
   Expr word(std::string text);
+  Expr string(Dfa quoted);
   Expr text_value(const Shape& s);
   Expr number_value(const Shape& s);
   Expr listed(const Shape& s);

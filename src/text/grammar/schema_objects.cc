@@ -228,7 +228,7 @@ GrammarBuilder::Expr SchemaCompiler::object_value(const Shape& s) {
   const std::vector<KeyClass> classes = key_classes(s, keys);
   std::vector<Key> others;
   for (const KeyClass& c : classes) {
-    others.push_back({.name = b_.seq({impl_.dfa(quoted(c.keys)), word(":")}),
+    others.push_back({.name = b_.seq({string(quoted(c.keys)), word(":")}),
                       .value = c.value,
                       .witnesses = c.matches});
   }
