@@ -240,7 +240,7 @@ Scan scan_tool_code(std::string_view text, bool final, const Json&) {
   }
   c.add(calls_of_python(body));
   Scan out = c.result();
-  if (out.state == State::Done && text.find("```", 12) == std::string_view::npos) {
+  if (out.state == Scan::State::Done && text.find("```", 12) == std::string_view::npos) {
     out.end = text.size();
   }
   return out;
