@@ -16,6 +16,7 @@ void register_all() {
   static std::once_flag once;
   std::call_once(once, [] {
     cpu::register_linear(ops::kernel_table());
+    cpu::register_int16_linear(ops::kernel_table());
     cpu::register_ops(ops::op_table(DeviceKind::Cpu));
     cpu::register_experts(ops::op_table(DeviceKind::Cpu));
 #ifdef MLXCEL_HAVE_CUDA

@@ -15,7 +15,8 @@
 namespace mlxcel::ops {
 namespace {
 
-constexpr std::array kAll = {Isa::Scalar, Isa::Neon, Isa::Avx2, Isa::Avx512, Isa::Sm80, Isa::Sm90};
+constexpr std::array kAll = {Isa::Scalar,     Isa::Neon, Isa::Avx2, Isa::Avx512,
+                             Isa::Avx512Vnni, Isa::Sm80, Isa::Sm90};
 
 std::vector<Isa> detect() {
   std::vector<Isa> found = {Isa::Scalar};
@@ -26,6 +27,7 @@ std::vector<Isa> detect() {
   if (avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
       __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0) {
     found.push_back(Isa::Avx512);
+    if (__builtin_cpu_supports("avx512vnni") != 0) found.push_back(Isa::Avx512Vnni);
   }
 #elif defined(__aarch64__)
   found.push_back(Isa::Neon);
@@ -66,8 +68,8 @@ std::atomic<Isa>& level() {
 }  // namespace
 
 std::string_view isa_name(Isa isa) {
-  static constexpr std::array<std::string_view, 6> kNames = {"scalar", "neon", "avx2",
-                                                             "avx512", "sm80", "sm90"};
+  static constexpr std::array<std::string_view, 7> kNames = {"scalar",     "neon", "avx2", "avx512",
+                                                             "avx512vnni", "sm80", "sm90"};
   return kNames[static_cast<size_t>(isa)];
 }
 

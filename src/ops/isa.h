@@ -8,10 +8,10 @@
 namespace mlxcel::ops {
 
 /// Levels in rising order on each architecture. Scalar is portable code for the program's baseline
-/// (x86-64-v2, armv8-a); Neon is that baseline on Arm.
-enum class Isa : uint8_t { Scalar, Neon, Avx2, Avx512, Sm80, Sm90 };
+/// (x86-64-v2, armv8-a); Neon is that baseline on Arm; Avx512Vnni is Avx512 with byte products.
+enum class Isa : uint8_t { Scalar, Neon, Avx2, Avx512, Avx512Vnni, Sm80, Sm90 };
 
-/// "scalar", "neon", "avx2", "avx512", ...
+/// "scalar", "neon", "avx2", "avx512", "avx512vnni", ...
 std::string_view isa_name(Isa isa);
 /// The levels that this program was built with and this machine can run, rising.
 std::span<const Isa> available_cpu_isas();

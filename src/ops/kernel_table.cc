@@ -44,11 +44,15 @@ const Packing& KernelTable::packing_for(const WeightFormat& format, int64_t cols
                                              format.str(), cols, device_name(device.kind)));
 }
 
-LinearPlan KernelTable::plan(const WeightFormat& format, Layout layout, Device device,
-                             Isa cap) const {
+LinearPlan KernelTable::plan(const WeightFormat& format, Layout layout, Device device, Isa cap,
+                             Activations activations) const {
+  const bool quantized = format.kind != WeightFormat::Kind::Dense;
   std::vector<LinearKernel> usable;
   for (const LinearKernel& k : linear_) {
-    if (k.device == device.kind && k.layout == layout && k.isa <= cap && k.supports(format)) {
+    const bool wanted = activations == Activations::Auto ||
+                        (activations == Activations::Int16 && quantized) == k.rounds_activations;
+    if (k.device == device.kind && k.layout == layout && k.isa <= cap && wanted &&
+        k.supports(format)) {
       usable.push_back(k);
     }
   }
@@ -63,7 +67,8 @@ LinearPlan KernelTable::plan(const WeightFormat& format, Layout layout, Device d
     if (covers_all(same)) return LinearPlan(std::move(same));
   }
   throw Error(Code::Unsupported,
-              fmt::format("linear with {} weights on {}", format.str(), device_name(device.kind)));
+              fmt::format("linear with {} weights and {} activations on {} ({})", format.str(),
+                          activations_name(activations), device_name(device.kind), isa_name(cap)));
 }
 
 KernelTable& kernel_table() {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/activations.h"
 #include "ops/isa.h"
 #include "ops/ops.h"
 #include "tensor/matrix_source.h"
@@ -71,7 +72,8 @@ struct LinearKernel {
   bool (*supports)(const WeightFormat& format) = nullptr;
   int64_t min_m = 1, max_m = INT64_MAX;  // rows of x it is meant for
   ReductionOrder order = 0;
-  int rank = 0;  // measured preference; higher wins
+  int rank = 0;                     // measured preference; higher wins
+  bool rounds_activations = false;  // to sixteen bits
   void (*run)(const LinearArgs& args) = nullptr;
 };
 
@@ -96,9 +98,10 @@ class KernelTable {
 
   /// The layout for a stored format; throws Unsupported naming format and device.
   const Packing& packing_for(const WeightFormat& format, int64_t cols, Device device) const;
-  /// Kernels of the best-ranked order that covers every row count, among those up to `cap`. Throws
-  /// Unsupported when there is none.
-  LinearPlan plan(const WeightFormat& format, Layout layout, Device device, Isa cap) const;
+  /// Kernels of the best-ranked order that covers every row count, among those up to `cap` that
+  /// read activations as told. Throws Unsupported when there is none.
+  LinearPlan plan(const WeightFormat& format, Layout layout, Device device, Isa cap,
+                  Activations activations) const;
   const std::vector<LinearKernel>& linear() const { return linear_; }
 
  private:

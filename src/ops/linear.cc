@@ -47,7 +47,7 @@ std::shared_ptr<const PackedMatrix> pack_matrices(std::span<const MatrixSource* 
     const Packing& packing = table.packing_for(view.format, view.cols, device);
     view.layout = packing.layout;
     const Isa cap = device.kind == DeviceKind::Cpu ? cpu_level() : Isa::Sm90;
-    LinearPlan plan = table.plan(view.format, view.layout, device, cap);
+    LinearPlan plan = table.plan(view.format, view.layout, device, cap, cpu_activations());
     auto data = Buffer::host(packing.bytes(view.format, view.rows, view.cols));
     packing.pack(sources, data->data());
     if (device.kind != DeviceKind::Cpu) {

@@ -10,6 +10,7 @@
 #include "golden/golden_case.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "ops/activations.h"
 #include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
@@ -63,7 +64,15 @@ class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() { backend::register_all(); }
 
+  /// Both ways of reading activations meet the bar.
   void check(const GoldenCase& c, std::string_view file, const std::string& path) {
+    for (const ops::Activations a : {ops::Activations::F32, ops::Activations::Auto}) {
+      SCOPED_TRACE(ops::activations_name(a));
+      ops::set_cpu_activations(a);
+      check_once(c, file, path);
+    }
+  }
+  void check_once(const GoldenCase& c, std::string_view file, const std::string& path) {
     const auto loaded = models::load(io::open_checkpoint(path), test_device());
     const Outcome o = run(*loaded.lm, c);
     report(c, file, o);

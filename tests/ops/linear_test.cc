@@ -1,3 +1,4 @@
+// Products with activations as they are.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -51,7 +52,7 @@ std::vector<float> run(const MatrixSource& w, const Tensor& x, const Tensor* bia
 }
 
 TEST(Linear, EveryFormatMatchesTheReference) {
-  for_each_level([] {
+  for_each_f32_level([] {
     uint64_t seed = 0;
     for (const Case& c : cases()) {
       SCOPED_TRACE(::testing::Message() << c.format.str() << (c.format.symmetric ? " sym " : " ")
@@ -71,7 +72,7 @@ TEST(Linear, EveryFormatMatchesTheReference) {
 }
 
 TEST(Linear, RowsKeepTheirBitsInAnyCompany) {
-  for_each_level([] {
+  for_each_f32_level([] {
     uint64_t seed = 0;
     for (const Case& c : cases()) {
       SCOPED_TRACE(::testing::Message() << c.format.str() << (c.format.symmetric ? " sym " : " ")
@@ -91,7 +92,7 @@ TEST(Linear, RowsKeepTheirBitsInAnyCompany) {
 }
 
 TEST(Linear, StackedSourcesAreOneMatrix) {
-  for_each_level([] {
+  for_each_f32_level([] {
     const WeightFormat format = affine_format(4, 32, DType::F16, false);
     const MemoryMatrix a(format, 40, 64, 1), b(format, 3, 64, 2), c(format, 21, 64, 3);
     const MatrixSource* parts[] = {&a, &b, &c};
@@ -167,7 +168,7 @@ class OneLevel final : public MatrixSource {
 };
 
 TEST(Linear, ScalesInTwoLevelsGiveTheBitsOfScalesMultipliedOut) {
-  for_each_level([] {
+  for_each_f32_level([] {
     for (const int bits : {2, 3, 4, 5, 6}) {
       SCOPED_TRACE(bits);
       const MemoryMatrix w(k_quant_format(bits), 131, 1024, static_cast<uint64_t>(bits));
@@ -200,7 +201,7 @@ TEST(Linear, KQuantsTakeNoMoreThanAFewPercentAboveTheirFile) {
 }
 
 TEST(Linear, StridedRowsAndNoRows) {
-  for_each_level([] {
+  for_each_f32_level([] {
     const MemoryMatrix w(affine_format(4, 32, DType::F16, false), 20, 64);
     const auto packed = ops::pack_matrix(w, {});
     const Tensor wide = random_tensor({5, 200}, 3);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/register.h"
+#include "ops/activations.h"
 #include "ops/isa.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
@@ -27,6 +28,14 @@ inline void for_each_level(const std::function<void()>& fn) {
     fn();
   }
   ops::set_cpu_level(before);
+}
+
+/// The same with activations of matrix products as they are.
+inline void for_each_f32_level(const std::function<void()>& fn) {
+  const ops::Activations before = ops::cpu_activations();
+  ops::set_cpu_activations(ops::Activations::F32);
+  for_each_level(fn);
+  ops::set_cpu_activations(before);
 }
 
 inline Tensor random_tensor(Shape shape, uint64_t seed, float factor = 1.0F) {

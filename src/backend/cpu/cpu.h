@@ -8,6 +8,8 @@ namespace mlxcel::cpu {
 
 // ---- registration, called by backend::register_all
 void register_linear(ops::KernelTable& table);
+/// Products with activations rounded to sixteen bits (int16_linear.cc); after register_linear.
+void register_int16_linear(ops::KernelTable& table);
 void register_ops(ops::OpTable& table);
 void register_experts(ops::OpTable& table);
 void register_recurrent(ops::RecurrentTable& table);  // called by register_ops

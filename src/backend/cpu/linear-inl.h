@@ -2,41 +2,6 @@
 // order: inside a group over inputs from the first, starting at zero; then over groups from the
 // first, as sum = scale * part + sum and sum = bias * sum_of_x + sum.
 
-inline constexpr int kVecs = kTile / kLanes;
-
-MLXCEL_INLINE VF load_scales(const uint8_t* p, DType type, int v) {
-  if (type == DType::F16) return load_f16(reinterpret_cast<const uint16_t*>(p) + v * kLanes);
-  if (type == DType::BF16) return load_bf16(reinterpret_cast<const uint16_t*>(p) + v * kLanes);
-  return load(reinterpret_cast<const float*>(p) + v * kLanes);
-}
-
-// Scales and biases of group g of a block. In two levels they are formed here, rounded as if they
-// had been read as f32.
-template <class Codec>
-MLXCEL_INLINE VF scales_of(const TileLayout& layout, const uint8_t* block, int64_t g, int v) {
-  if constexpr (Codec::kTwoLevels) {
-    if (layout.sub_scale_bits > 0) {
-      const uint8_t* p = block + layout.sub_offset + g * layout.sub_stride + v * kLanes;
-      const VI integer = layout.sub_scale_bits == 4 ? bit_and(load_u8(p), set1i(15)) : load_s8(p);
-      return mul(load_scales(block + layout.scale_offset, DType::F16, v), to_float(integer));
-    }
-  }
-  return load_scales(block + layout.scale_offset + g * kTile * size_of(layout.scale_type),
-                     layout.scale_type, v);
-}
-template <class Codec>
-MLXCEL_INLINE VF biases_of(const TileLayout& layout, const uint8_t* block, int64_t g, int v) {
-  if constexpr (Codec::kTwoLevels) {
-    if (layout.sub_scale_bits > 0) {
-      const uint8_t* p = block + layout.sub_offset + g * layout.sub_stride + v * kLanes;
-      const VI integer = layout.sub_scale_bits == 4 ? shr(load_u8(p), 4) : load_s8(p + kTile);
-      return mul(load_scales(block + layout.bias_offset, DType::F16, v), to_float(integer));
-    }
-  }
-  return load_scales(block + layout.bias_offset + g * kTile * size_of(layout.scale_type),
-                     layout.scale_type, v);
-}
-
 // ---- codecs: at(cursor, i, v) is the i-th of kStep inputs for the outputs of vector v, times
 // 2^code_shift for bit planes.
 
@@ -102,14 +67,6 @@ struct ElementCodec {
   MLXCEL_INLINE VF at(const Cursor& c, int i, int v) {
     return Element::value(c + (i * kTile + v * kLanes) * Element::kSize);
   }
-};
-struct U8Element {
-  static constexpr int kSize = 1;
-  MLXCEL_INLINE VF value(const uint8_t* p) { return to_float(load_u8(p)); }
-};
-struct S8Element {
-  static constexpr int kSize = 1;
-  MLXCEL_INLINE VF value(const uint8_t* p) { return to_float(load_s8(p)); }
 };
 struct F32Element {
   static constexpr int kSize = 4;
@@ -181,14 +138,6 @@ MLXCEL_INLINE void sum_group(const TileLayout& layout, const uint8_t* const* blo
   }
 }
 
-MLXCEL_INLINE void store_outputs(float* y, const float* bias, VF value, int64_t n) {
-  if (n >= kLanes) {
-    store(y, bias != nullptr ? add(value, load(bias)) : value);
-  } else if (n > 0) {
-    store_n(y, bias != nullptr ? add(value, load_n(bias, n)) : value, n);
-  }
-}
-
 // kRows rows from `row` on times kNumTiles tiles.
 template <class Codec, int kRows, int kNumTiles>
 void gemv_tiles(const GemvArgs& a, int64_t row, int64_t tile) {
@@ -218,13 +167,13 @@ void gemv_tiles(const GemvArgs& a, int64_t row, int64_t tile) {
               sums[r][t][v] = add(sums[r][t][v], part[r][t][v]);
             }
           } else {
-            const VF s = scales_of<Codec>(layout, blocks[t], g, v);
+            const VF s = ScaleReader<Codec::kTwoLevels>::scale(layout, blocks[t], g, v);
             MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
               sums[r][t][v] = fma(s, part[r][t][v], sums[r][t][v]);
             }
           }
           if constexpr (Codec::kMode == 2) {
-            const VF z = biases_of<Codec>(layout, blocks[t], g, v);
+            const VF z = ScaleReader<Codec::kTwoLevels>::bias(layout, blocks[t], g, v);
             MLXCEL_UNROLL for (int r = 0; r < kRows; ++r) {
               sums[r][t][v] = fma(z, set1(x_sums[r * layout.groups + group]), sums[r][t][v]);
             }
@@ -302,9 +251,11 @@ void unpack(const UnpackArgs& a) {
       for (int64_t g = 0; g * layout.group < size; ++g) {
         const int64_t to = ((k0 - a.begin) / layout.group + g) * kTile;
         MLXCEL_UNROLL for (int v = 0; v < kVecs; ++v) {
-          store(a.scales + to + v * kLanes, scales_of<Codec>(layout, block, g, v));
+          store(a.scales + to + v * kLanes,
+                ScaleReader<Codec::kTwoLevels>::scale(layout, block, g, v));
           if constexpr (Codec::kMode == 2) {
-            store(a.biases + to + v * kLanes, biases_of<Codec>(layout, block, g, v));
+            store(a.biases + to + v * kLanes,
+                  ScaleReader<Codec::kTwoLevels>::bias(layout, block, g, v));
           }
         }
       }
@@ -418,14 +369,14 @@ using SymmetricCodec = PlaneCodec<L, H, true>;
       f<AffineCodec<4, 0>>,            \
       f<AffineCodec<4, 1>>,            \
       f<AffineCodec<4, 2>>,            \
-      f<ElementCodec<U8Element, 2>>,   \
+      f<AffineCodec<8, 0>>,            \
       f<SymmetricCodec<1, 0>>,         \
       f<SymmetricCodec<2, 0>>,         \
       f<SymmetricCodec<2, 1>>,         \
       f<SymmetricCodec<4, 0>>,         \
       f<SymmetricCodec<4, 1>>,         \
       f<SymmetricCodec<4, 2>>,         \
-      f<ElementCodec<S8Element, 1>>,   \
+      f<SymmetricCodec<8, 0>>,         \
       f<ElementCodec<F32Element, 0>>,  \
       f<ElementCodec<F16Element, 0>>,  \
       f<ElementCodec<Bf16Element, 0>>, \

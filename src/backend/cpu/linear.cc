@@ -43,7 +43,7 @@ class Prepared {
       : a_(a), layout_(layout), kernels_(kernels), interleave_(interleave) {
     x.x = a.x;
     x.stride = a.x_stride;
-    const bool scaled = layout.affine && layout.bits != 8;
+    const bool scaled = layout.affine;
     const bool sums = layout.affine && !layout.symmetric;
     const bool copied = scaled || interleave > 1;
     if (!copied && !sums) return;

@@ -22,6 +22,8 @@ namespace {
 
 #include "backend/cpu/vec_common-inl.h"
 
+#include "backend/cpu/tile-inl.h"
+
 #include "backend/cpu/linear-inl.h"
 }  // namespace
 }  // namespace avx512

@@ -17,6 +17,8 @@ namespace {
 
 #include "backend/cpu/vec_common-inl.h"
 
+#include "backend/cpu/tile-inl.h"
+
 #include "backend/cpu/linear-inl.h"
 }  // namespace
 }  // namespace scalar

@@ -147,17 +147,26 @@ void put_planes(const TileLayout& layout, const uint8_t* codes, int64_t r, uint8
   }
 }
 
+// Codes of eight bits: the one plane is the bytes themselves.
+void put_bytes(const TileLayout& layout, const uint8_t* codes, int64_t r, uint8_t* tile) {
+  for (int64_t b = 0; b < layout.blocks; ++b, tile += layout.block_bytes) {
+    for (int64_t d = 0; d * 4 < layout.block_cols; ++d, codes += 4) {
+      std::memcpy(tile + (d * kTile + r) * 4, codes, 4);
+    }
+  }
+}
+
 using PutPlanes = void (*)(const TileLayout&, const uint8_t*, int64_t, uint8_t*);
 PutPlanes put_planes_for(int bits) {
   constexpr PutPlanes kByBits[] = {put_planes<1, 0>, put_planes<2, 0>, put_planes<2, 1>,
                                    put_planes<4, 0>, put_planes<4, 1>, put_planes<4, 2>};
-  return kByBits[bits - 1];
+  return bits == 8 ? put_bytes : kByBits[bits - 1];
 }
 
 // Elements of `count` rows [count][stride], interleaved so that those of one input lie together.
 template <class T>
 void put_elements(const uint8_t* rows, int64_t stride, int64_t count, int64_t cols, int64_t lane,
-                  uint8_t flip, uint8_t* out) {
+                  uint8_t* out) {
   constexpr int64_t kBlock = 64;  // inputs whose outputs stay in the first-level cache
   for (int64_t k0 = 0; k0 < cols; k0 += kBlock) {
     const int64_t n = std::min(kBlock, cols - k0);
@@ -167,7 +176,6 @@ void put_elements(const uint8_t* rows, int64_t stride, int64_t count, int64_t co
       for (int64_t k = 0; k < n; ++k) {
         T v;
         std::memcpy(&v, in + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
-        if constexpr (sizeof(T) == 1) v = static_cast<T>(v ^ flip);
         std::memcpy(to + k * kTile * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
       }
     }
@@ -177,19 +185,8 @@ void put_elements(const uint8_t* rows, int64_t stride, int64_t count, int64_t co
 void put_codes(const TileLayout& layout, const TileRows& in, int64_t count, int64_t lane,
                uint8_t* tile) {
   const int64_t stride = layout.blocks * layout.block_cols;
-  if (layout.bits != 8) {
-    const PutPlanes put = put_planes_for(layout.bits);
-    for (int64_t r = 0; r < count; ++r) {
-      put(layout, in.codes.data() + r * stride, lane + r, tile);
-    }
-    return;
-  }
-  for (int64_t b = 0; b < layout.blocks; ++b) {
-    const int64_t first = b * layout.block_cols;
-    put_elements<uint8_t>(in.codes.data() + first, stride, count,
-                          std::min(layout.block_cols, layout.cols - first), lane,
-                          layout.symmetric ? 0x80 : 0, tile + b * layout.block_bytes);
-  }
+  const PutPlanes put = put_planes_for(layout.bits);
+  for (int64_t r = 0; r < count; ++r) put(layout, in.codes.data() + r * stride, lane + r, tile);
 }
 
 // Reads codes so that each row fills whole blocks.
@@ -242,11 +239,11 @@ void put_rows(const TileLayout& layout, const MatrixSource& source, int64_t begi
       in = scratch.codes.data();
     }
     if (size == 1) {
-      put_elements<uint8_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+      put_elements<uint8_t>(in, layout.cols, 1, layout.cols, lane + r, tile);
     } else if (size == 2) {
-      put_elements<uint16_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+      put_elements<uint16_t>(in, layout.cols, 1, layout.cols, lane + r, tile);
     } else {
-      put_elements<uint32_t>(in, layout.cols, 1, layout.cols, lane + r, 0, tile);
+      put_elements<uint32_t>(in, layout.cols, 1, layout.cols, lane + r, tile);
     }
   }
 }
@@ -317,7 +314,6 @@ void tile16_pack(std::span<const MatrixSource* const> sources, void* out) {
 // ---- reading back
 
 uint32_t code_at(const TileLayout& layout, const uint8_t* block, int64_t k, int64_t r) {
-  if (layout.bits == 8) return block[k * kTile + r];
   const int64_t per_dword = layout.dword_cols();
   const int64_t d = k / per_dword;
   const int64_t i = k % per_dword;
@@ -360,8 +356,7 @@ void read_affine_row(const TileLayout& layout, const uint8_t* tile, int64_t r, f
     read_scales(layout, block, g % layout.block_groups, r, &scale, &bias);
     const int64_t first = g % layout.block_groups * layout.group;
     for (int64_t k = 0; k < layout.group && g * layout.group + k < layout.cols; ++k) {
-      uint32_t code = code_at(layout, block, first + k, r);
-      if (layout.symmetric && layout.bits == 8) code ^= 0x80;
+      const uint32_t code = code_at(layout, block, first + k, r);
       // As MatrixSource::read_f32 defines it: product and sum each rounded.
       out[g * layout.group + k] = scale * static_cast<float>(code) + bias;
     }

@@ -17,6 +17,7 @@
 
 #define MLXCEL_AVX2_FEATURES "avx2,fma,f16c,bmi,bmi2"
 #define MLXCEL_AVX512_FEATURES "avx2,fma,f16c,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq"
+#define MLXCEL_VNNI_FEATURES MLXCEL_AVX512_FEATURES ",avx512vnni"
 
 #define MLXCEL_INLINE static inline __attribute__((always_inline))
 #define MLXCEL_METHOD inline __attribute__((always_inline))

@@ -4,11 +4,9 @@
 //
 // Affine tiles are blocks of max(group, 32) inputs. A block holds, in this order:
 //   low plane   dwords of 32/L inputs: lane r of dword d has the low L bits of input d*32/L + i at
-//               bit L*i. 16 lanes a dword.                                        (bits 1..6)
+//               bit L*i. 16 lanes a dword.
 //   high plane  dwords of 32/H inputs, which cover L/H low dwords: input i of the b-th of them has
 //               its high H bits at bit L*i + H*b.                                 (bits 3, 5, 6)
-//   bytes       one byte a code, 16 outputs an input; symmetric codes are stored minus 128. (8
-//   bits)
 //   scales      16 of scale_type for each group of the block
 //   biases      likewise, unless the format is symmetric
 // With scales in two levels a block has 256 inputs and ends in
@@ -16,9 +14,9 @@
 //   sub-scales  for each group 16 int8 scales, then 16 int8 biases; of 4 bits both in one byte, the
 //               scale low
 // where symmetric formats have no biases.
-// with (bits, L, H) = (1,1,0) (2,2,0) (3,2,1) (4,4,0) (5,4,1) (6,4,2). So memory equals file size
-// but for padding.
-// Dense tiles hold 16 outputs an input in the stored type; their reduction group is 256 inputs.
+// with (bits, L, H) = (1,1,0) (2,2,0) (3,2,1) (4,4,0) (5,4,1) (6,4,2) (8,8,0). So memory equals
+// file size but for padding. Dense tiles hold 16 outputs an input in the stored type; their
+// reduction group is 256 inputs.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +41,7 @@ struct TileLayout {
   int64_t groups = 0;        // that hold inputs
   int64_t high_offset = 0;   // bytes from the start of a block
   int64_t scale_offset = 0, bias_offset = 0;
+  int64_t scale_stride = 0;                // bytes from group to group, without sub_scale_bits
   int64_t sub_offset = 0, sub_stride = 0;  // integers of a group, with sub_scale_bits
   int64_t block_bytes = 0, tile_bytes = 0;
 
@@ -59,8 +58,8 @@ struct TileLayout {
       return;
     }
     bits = format.bits;
-    low_bits = bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
-    high_bits = bits == 8 ? 0 : bits - low_bits;
+    low_bits = bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
+    high_bits = bits - low_bits;
     symmetric = format.symmetric;
     scale_type = format.scale_type;
     group = format.group;
@@ -69,11 +68,10 @@ struct TileLayout {
     blocks = (cols + block_cols - 1) / block_cols;
     block_groups = block_cols / group;
     groups = (cols + group - 1) / group;
-    const int64_t plane = bits == 8 ? 8 : low_bits;
-    high_offset = block_cols * plane * kTile / 8;
+    high_offset = block_cols * low_bits * kTile / 8;
     scale_offset = high_offset + block_cols * high_bits * kTile / 8;
-    const int64_t scale_bytes =
-        sub_scale_bits > 0 ? kTile * 2 : block_groups * kTile * size_of(scale_type);
+    scale_stride = kTile * size_of(scale_type);
+    const int64_t scale_bytes = sub_scale_bits > 0 ? kTile * 2 : block_groups * scale_stride;
     bias_offset = scale_offset + scale_bytes;
     sub_offset = block_bytes = bias_offset + (symmetric ? 0 : scale_bytes);
     if (sub_scale_bits > 0) {

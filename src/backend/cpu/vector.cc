@@ -171,7 +171,7 @@ void kv_append(const ops::KvAppendArgs& a) {
 
 const VectorKernels& vector_kernels() {
 #if defined(__x86_64__)
-  if (ops::cpu_level() == ops::Isa::Avx512) return kVectorAvx512;
+  if (ops::cpu_level() >= ops::Isa::Avx512) return kVectorAvx512;
   if (ops::cpu_level() == ops::Isa::Avx2) return kVectorAvx2;
 #endif
   return kVectorScalar;
