@@ -97,7 +97,7 @@ std::shared_ptr<const PackedExperts> pack_experts(std::span<const ExpertSources>
     const Packing& packing = table.packing_for(view.format, view.cols, device);
     view.layout = packing.layout;
     const Isa cap = device.kind == DeviceKind::Cpu ? cpu_level() : Isa::Sm90;
-    LinearPlan plan = table.plan(view.format, view.layout, device, cap);
+    LinearPlan plan = table.plan(view.format, view.layout, device, cap, cpu_activations());
     const int64_t stride = align_up(packing.bytes(view.format, view.rows, view.cols));
     const auto count = static_cast<int64_t>(experts.size());
     if (stride > (int64_t{1} << 46) / count) {

@@ -64,21 +64,22 @@ class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() { backend::register_all(); }
 
-  /// Both ways of reading activations meet the bar.
+  /// On the CPU both ways of reading activations. Rounding them to sixteen bits is a relative error
+  /// of 1e-5 at each product, which these tiny models amplify by about ten.
   void check(const GoldenCase& c, std::string_view file, const std::string& path) {
     for (const ops::Activations a : {ops::Activations::F32, ops::Activations::Auto}) {
       SCOPED_TRACE(ops::activations_name(a));
       ops::set_cpu_activations(a);
-      check_once(c, file, path);
+      check_once(c, file, path, a == ops::Activations::F32 ? 1e-4 : 5e-4);
     }
   }
-  void check_once(const GoldenCase& c, std::string_view file, const std::string& path) {
+  void check_once(const GoldenCase& c, std::string_view file, const std::string& path, double bar) {
     const auto loaded = models::load(io::open_checkpoint(path), test_device());
     const Outcome o = run(*loaded.lm, c);
     report(c, file, o);
     // The reference multiplies the stored (rounded) weights in f32, so one bar serves all types.
     if (exact_activations()) {
-      EXPECT_LE(o.error, 1e-4);
+      EXPECT_LE(o.error, bar);
       EXPECT_EQ(o.equal_tokens, c.greedy.size());
     } else {
       // bf16 keeps 8 bits of every activation and weight: a few of its units over some layers.

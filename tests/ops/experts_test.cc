@@ -179,7 +179,7 @@ std::vector<WeightFormat> formats() {
 }
 
 TEST(ExpertLinear, MatchesTheReference) {
-  for_each_level([] {
+  for_each_f32_level([] {
     for (const WeightFormat& format : formats()) {
       SCOPED_TRACE(format.str());
       const Experts e(format, 37, 192, 5);
@@ -245,7 +245,7 @@ TEST(ExpertLinear, StackedSourcesAndSharedRows) {
   std::vector<float> expected(24);
   ref::expert_linear(x.host<float>().data() + 64, 1, 1, &ids[2], up.plain, nullptr,
                      expected.data());
-  EXPECT_LT(relative_error(y.host<float>().subspan(2 * 48 + 24, 24), expected), 3e-6);
+  EXPECT_LT(relative_error(y.host<float>().subspan(2 * 48 + 24, 24), expected), 5e-5);  // rounded activations
 }
 
 // Sums above the range of f16 stay finite.
