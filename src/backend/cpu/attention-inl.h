@@ -69,7 +69,7 @@ MLXCEL_INLINE float softmax_row(const PieceArgs& a, int64_t i, int64_t count) {
   const float base = now == nothing ? 0.0F : now;
   VF total = zero();
   for (int64_t j = 0; j < count; j += kLanes) {
-    const VF e = exp(sub(load(s + j), set1(base)));
+    const VF e = exp_nonpositive(sub(load(s + j), set1(base)));
     store(s + j, e);
     total = add(total, e);
   }

@@ -76,12 +76,13 @@ MLXCEL_INLINE float max_of(VF v) {
   return _mm_cvtss_f32(s);
 }
 
-// out[0..3] = the sums of a, b, c and d, each in the order of sum().
-MLXCEL_INLINE __m128 fold(VF v) {
-  return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+// out[0..3] = the sums of a, b, c and d: inside each half even and odd lanes first, then the halves.
+MLXCEL_INLINE VF zip_add(VF a, VF b) {
+  return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
 }
 MLXCEL_INLINE void store_sums4(float* out, VF a, VF b, VF c, VF d) {
-  __m128 r0 = fold(a), r1 = fold(b), r2 = fold(c), r3 = fold(d);
-  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-  _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(r0, r2), _mm_add_ps(r1, r3)));
+  const __m256d ab = _mm256_castps_pd(zip_add(a, b)), cd = _mm256_castps_pd(zip_add(c, d));
+  const VF s = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),
+                             _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
 }

@@ -79,13 +79,15 @@ MLXCEL_INLINE float max_of(VF v) {
   return _mm_cvtss_f32(s);
 }
 
-// out[0..3] = the sums of a, b, c and d, each in the order of sum().
-MLXCEL_INLINE __m128 fold(VF v) {
-  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+// out[0..3] = the sums of a, b, c and d: inside each quarter even and odd lanes first, then the
+// quarters.
+MLXCEL_INLINE VF zip_add(VF a, VF b) {
+  return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
 }
 MLXCEL_INLINE void store_sums4(float* out, VF a, VF b, VF c, VF d) {
-  __m128 r0 = fold(a), r1 = fold(b), r2 = fold(c), r3 = fold(d);
-  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-  _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(r0, r2), _mm_add_ps(r1, r3)));
+  const __m512d ab = _mm512_castps_pd(zip_add(a, b)), cd = _mm512_castps_pd(zip_add(c, d));
+  const VF s = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }

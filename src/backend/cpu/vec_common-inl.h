@@ -46,6 +46,24 @@ MLXCEL_INLINE VF exp(VF x) {
                      select_less(x, zero(), zero(), mul(x, set1(__builtin_inff()))));
 }
 
+// The same for x <= 0 within 3 units of the last place, the cheaper way of a softmax: below -87 the
+// result is 0, so that it is never subnormal.
+MLXCEL_INLINE VF exp_nonpositive(VF x) {
+  const VF low = set1(-87.0F);
+  const VF clamped = vmax(x, low);
+  const VF n = round(mul(clamped, set1(1.44269504F)));
+  VF r = fma(n, set1(-0.693145752F), clamped);
+  r = fma(n, set1(-1.42860677e-6F), r);
+  VF p = set1(1.0F / 720);
+  p = fma(p, r, set1(1.0F / 120));
+  p = fma(p, r, set1(1.0F / 24));
+  p = fma(p, r, set1(1.0F / 6));
+  p = fma(p, r, set1(0.5F));
+  p = fma(p, r, set1(1.0F));
+  p = fma(p, r, set1(1.0F));
+  return select_less(x, low, zero(), as_float(addi(as_int(p), shl(to_int(n), 23))));
+}
+
 MLXCEL_INLINE VF sigmoid(VF x) { return div(set1(1.0F), add(set1(1.0F), exp(sub(zero(), x)))); }
 MLXCEL_INLINE VF silu(VF x) { return div(x, add(set1(1.0F), exp(sub(zero(), x)))); }
 
