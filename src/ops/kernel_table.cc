@@ -46,6 +46,7 @@ const Packing& KernelTable::packing_for(const WeightFormat& format, int64_t cols
 
 LinearPlan KernelTable::plan(const WeightFormat& format, Layout layout, Device device, Isa cap,
                              Activations activations) const {
+  if (device.kind != DeviceKind::Cpu) activations = Activations::Auto;
   const bool quantized = format.kind != WeightFormat::Kind::Dense;
   std::vector<LinearKernel> usable;
   for (const LinearKernel& k : linear_) {

@@ -245,7 +245,8 @@ TEST(ExpertLinear, StackedSourcesAndSharedRows) {
   std::vector<float> expected(24);
   ref::expert_linear(x.host<float>().data() + 64, 1, 1, &ids[2], up.plain, nullptr,
                      expected.data());
-  EXPECT_LT(relative_error(y.host<float>().subspan(2 * 48 + 24, 24), expected), 5e-5);  // rounded activations
+  EXPECT_LT(relative_error(y.host<float>().subspan(2 * 48 + 24, 24), expected),
+            5e-5);  // rounded activations
 }
 
 // Sums above the range of f16 stay finite.
