@@ -1,5 +1,5 @@
-// What rounding activations to sixteen bits costs on a real model and text: perplexity of both paths
-// and the mean divergence of their next-token distributions.
+// What rounding activations to sixteen bits costs on a real model and text: perplexity of both
+// paths and the mean divergence of their next-token distributions.
 //
 //   quality_bench MODEL TEXT [windows] [window tokens]
 //

@@ -22,7 +22,7 @@ namespace {
 using ops::AttentionArgs;
 using ops::AttentionSegment;
 
-constexpr int64_t kMaxQueries = 192; // of one item: their state stays in the second-level cache
+constexpr int64_t kMaxQueries = 192;  // of one item: their state stays in the second-level cache
 
 // Queries of some rows of a segment for one key/value head, against splits [split_begin,
 // split_end).

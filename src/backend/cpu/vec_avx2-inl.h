@@ -76,7 +76,8 @@ MLXCEL_INLINE float max_of(VF v) {
   return _mm_cvtss_f32(s);
 }
 
-// out[0..3] = the sums of a, b, c and d: inside each half even and odd lanes first, then the halves.
+// out[0..3] = the sums of a, b, c and d: inside each half even and odd lanes first, then the
+// halves.
 MLXCEL_INLINE VF zip_add(VF a, VF b) {
   return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
 }
