@@ -140,7 +140,7 @@ Tensor block_linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   if (!w || w.shape().rank() != 3) call.bad("w is not [H, I, O]");
   BlockLinearArgs args{.x = call.rows("x", x, w.dim(0) * w.dim(1)),
                        .w = call.vector("w", w, w.numel()),
-                       .bias = call.vector("bias", bias, w.dim(0) * w.dim(2)),
+                       .bias = call.vector("bias", bias, w.dim(0) * w.dim(2), true),
                        .tokens = call.tokens,
                        .heads = w.dim(0),
                        .in = w.dim(1),
@@ -148,6 +148,21 @@ Tensor block_linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   Tensor out = call.output(args.heads * args.out_dim);
   args.out = data_of(out);
   const auto kernel = call.kernel(&RecurrentTable::block_linear);
+  if (out.numel() > 0) kernel(args);
+  return out;
+}
+
+Tensor join_columns(const Tensor& a, const Tensor& b) {
+  const Call call("join_columns", a);
+  const int64_t b_dim = b && b.shape().rank() == 2 ? b.dim(1) : 0;
+  JoinArgs args{.a = call.rows("a", a, call.width),
+                .b = call.rows("b", b, b_dim),
+                .tokens = call.tokens,
+                .a_dim = call.width,
+                .b_dim = b_dim};
+  Tensor out = Tensor::empty(Shape{call.tokens, call.width + b_dim}, DType::F32, a.device());
+  args.out = data_of(out);
+  const auto kernel = call.kernel(&RecurrentTable::join_columns);
   if (out.numel() > 0) kernel(args);
   return out;
 }

@@ -39,8 +39,10 @@ Tensor softplus_decay(const Tensor& x, const Tensor& bias, const Tensor& factor)
 /// x * factor + bias, column by column; x [T, D], factor [D], bias [D] or null.
 Tensor scale_columns(const Tensor& x, const Tensor& factor, const Tensor& bias = {});
 /// A matrix for each head: out[t, h, o] = bias[h, o] + sum over i of x[t, h, i] * w[h, i, o].
-/// x [T, H * I], w [H, I, O], bias [H, O]. Returns [T, H * O].
+/// x [T, H * I], w [H, I, O], bias [H * O] or null. Returns [T, H * O].
 Tensor block_linear(const Tensor& x, const Tensor& w, const Tensor& bias);
+/// The columns of a, then those of b: a [T, A], b [T, B] -> [T, A + B].
+Tensor join_columns(const Tensor& a, const Tensor& b);
 /// v of each head times the product of a and b of that head; a, b, v [T, H * D].
 Tensor head_dot_scale(const Tensor& a, const Tensor& b, const Tensor& v, int64_t heads);
 

@@ -37,8 +37,13 @@ struct ColumnArgs {
 struct BlockLinearArgs {
   Rows x;
   const float* w = nullptr;     // [heads, in, out_dim]
-  const float* bias = nullptr;  // [heads, out_dim]
+  const float* bias = nullptr;  // [heads, out_dim] or null
   int64_t tokens = 0, heads = 0, in = 0, out_dim = 0;
+  float* out = nullptr;
+};
+struct JoinArgs {
+  Rows a, b;
+  int64_t tokens = 0, a_dim = 0, b_dim = 0;
   float* out = nullptr;
 };
 struct HeadDotArgs {
@@ -96,6 +101,7 @@ struct RecurrentTable {
   void (*softplus_decay)(const ColumnArgs&) = nullptr;
   void (*scale_columns)(const ColumnArgs&) = nullptr;
   void (*block_linear)(const BlockLinearArgs&) = nullptr;
+  void (*join_columns)(const JoinArgs&) = nullptr;
   void (*head_dot_scale)(const HeadDotArgs&) = nullptr;
   void (*selective_scan)(const SelectiveScanArgs&) = nullptr;
   void (*ssd_scan)(const SsdArgs&) = nullptr;

@@ -231,6 +231,8 @@ TEST(Recurrent, ColumnOpsMatchTheDefinition) {
             [&] { return ops::softplus_decay(x, bias, ops::scale(factor, -0.1F)); },
             [&] { return ops::scale_columns(x, factor, bias); },
             [&] { return ops::block_linear(x, w, b); },
+            [&] { return ops::block_linear(x, w, {}); },
+            [&] { return ops::join_columns(x.slice(1, n, 2 * n), x); },
             [&] { return ops::head_dot_scale(x, x, x, 2); },
         };
         for (const auto& op : all) {

@@ -325,7 +325,9 @@ struct BlockLinear {
     const float* x = a.x.row(s.row) + head * a.in;
     const float* w = a.w + head * a.in * a.out_dim + o;
     VF sum[J];
-    MLXCEL_EACH sum[j] = get<kTail>(a.bias + head * a.out_dim + o, j, n);
+    MLXCEL_EACH {
+      sum[j] = a.bias != nullptr ? get<kTail>(a.bias + head * a.out_dim + o, j, n) : zero();
+    }
     for (int64_t i = 0; i < a.in; ++i) {
       MLXCEL_EACH sum[j] = fma(get<kTail>(w + i * a.out_dim, j, n), set1(x[i]), sum[j]);
     }

@@ -2,6 +2,7 @@
 // tokens of a sequence; every thread walks all segments, so long and short ones balance.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/recurrent_kernels.h"
@@ -96,6 +97,14 @@ void register_recurrent(ops::RecurrentTable& t) {
     // Head by head, so that the matrix of one stays in the cache over all tokens.
     for_items(a.heads * a.tokens, a.tokens * a.heads * a.out_dim * a.in,
               [&](int64_t i) { fn(a, i % a.tokens, i / a.tokens); });
+  };
+  t.join_columns = [](const ops::JoinArgs& a) {
+    const int64_t wide = a.a_dim + a.b_dim;
+    for_items(a.tokens, a.tokens * wide, [&](int64_t i) {
+      std::memcpy(a.out + i * wide, a.a.row(i), static_cast<size_t>(a.a_dim) * sizeof(float));
+      std::memcpy(a.out + i * wide + a.a_dim, a.b.row(i),
+                  static_cast<size_t>(a.b_dim) * sizeof(float));
+    });
   };
   t.head_dot_scale = [](const ops::HeadDotArgs& a) {
     const auto fn = kernels().head_dot_scale;

@@ -53,7 +53,7 @@ void block_linear(const ops::BlockLinearArgs& a) {
   for (int64_t t = 0; t < a.tokens; ++t) {
     for (int64_t h = 0; h < a.heads; ++h) {
       for (int64_t o = 0; o < a.out_dim; ++o) {
-        double sum = f64(a.bias[h * a.out_dim + o]);
+        double sum = a.bias != nullptr ? f64(a.bias[h * a.out_dim + o]) : 0.0;
         for (int64_t i = 0; i < a.in; ++i) {
           sum += f64(a.x.row(t)[h * a.in + i]) * f64(a.w[(h * a.in + i) * a.out_dim + o]);
         }
@@ -208,6 +208,14 @@ void register_recurrent(ops::RecurrentTable& t) {
   };
   t.block_linear = block_linear;
   t.head_dot_scale = head_dot_scale;
+  t.join_columns = [](const ops::JoinArgs& a) {
+    const int64_t wide = a.a_dim + a.b_dim;
+    for (int64_t t = 0; t < a.tokens; ++t) {
+      for (int64_t i = 0; i < wide; ++i) {
+        a.out[t * wide + i] = i < a.a_dim ? a.a.row(t)[i] : a.b.row(t)[i - a.a_dim];
+      }
+    }
+  };
   t.selective_scan = selective_scan;
   t.ssd_scan = ssd_scan;
   t.delta_scan = delta_scan;
