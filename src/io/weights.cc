@@ -9,6 +9,7 @@
 #include "io/matrix_sources.h"
 #include "io/quoted_name.h"
 #include "io/weights_root.h"
+#include "tensor/matrix_views.h"
 
 namespace mlxcel::io {
 namespace {
@@ -124,17 +125,25 @@ std::optional<std::string> renamed(std::string name, std::span<const Rename> rul
 }
 
 Weights::Weights() : root_(std::make_shared<Root>()) {}
-Weights::Weights(std::shared_ptr<Root> root, std::string prefix)
-    : root_(std::move(root)), prefix_(std::move(prefix)) {}
+Weights::Weights(std::shared_ptr<Root> root, std::string prefix, bool transposed)
+    : root_(std::move(root)), prefix_(std::move(prefix)), transposed_(transposed) {}
 
 std::string Weights::full(std::string_view leaf) const {
   return prefix_.empty() ? std::string(leaf) : fmt::format("{}.{}", prefix_, leaf);
 }
 
-Weights Weights::at(std::string_view name) const { return Weights(root_, full(name)); }
+Weights Weights::at(std::string_view name) const { return Weights(root_, full(name), transposed_); }
 
 Weights Weights::at(std::string_view name, int64_t index) const {
-  return Weights(root_, fmt::format("{}.{}", full(name), index));
+  return Weights(root_, fmt::format("{}.{}", full(name), index), transposed_);
+}
+
+Weights Weights::with_transposed_matrices() const { return Weights(root_, prefix_, true); }
+
+std::optional<Shape> Weights::shape(std::string_view leaf) const {
+  const auto it = root_->tensors.find(full(leaf));
+  if (it == root_->tensors.end()) return std::nullopt;
+  return Shape(it->second.dims);
 }
 
 bool Weights::has(std::string_view leaf) const {
@@ -204,6 +213,7 @@ std::shared_ptr<const MatrixSource> Weights::take_matrix(int64_t rows, int64_t c
                               root_->source, quote(prefix_), quote(full(companion))));
     }
   }
+  if (transposed_) return transposed(matrix("weight", cols, rows));
   return matrix("weight", rows, cols);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,11 @@ class Weights {
   /// Whether take_matrix would find a matrix, and whether one of plain elements.
   bool has_matrix() const;
   bool has_dense_matrix() const;
+  /// The stored shape of the tensor `leaf`; nothing when it is absent. Marks nothing used.
+  std::optional<Shape> shape(std::string_view leaf) const;
+  /// The same cursor for a checkpoint that stores dense matrices inputs first: take_matrix() then
+  /// turns them round.
+  Weights with_transposed_matrices() const;
   /// A tensor in its stored type, mapped without a copy where its alignment allows. A missing one
   /// is recorded (see missing()) and zeros (f32) are returned so that loading can go on and name
   /// all of them; a wrong shape throws Corrupt with both shapes. Block-quantized tensors throw
@@ -61,7 +67,7 @@ class Weights {
   int64_t total_bytes() const;               // whole checkpoint, as stored
 
   struct Root;
-  explicit Weights(std::shared_ptr<Root> root, std::string prefix = {});
+  explicit Weights(std::shared_ptr<Root> root, std::string prefix = {}, bool transposed = false);
 
  private:
   std::string full(std::string_view leaf) const;
@@ -70,6 +76,7 @@ class Weights {
   std::shared_ptr<const MatrixSource> affine_matrix(int64_t rows, int64_t cols) const;
   std::shared_ptr<Root> root_;
   std::string prefix_;
+  bool transposed_ = false;
 };
 
 }  // namespace mlxcel::io

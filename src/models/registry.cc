@@ -27,8 +27,10 @@ constexpr std::array kFamilies = {
 };
 
 /// Tensors that no family needs: rotary frequencies are made from the config.
-constexpr std::array<io::Rename, 2> kDropped = {
-    {{"*.rotary_emb.inv_freq", ""}, {"rope_freqs.weight", ""}}};
+constexpr std::array<io::Rename, 4> kDropped = {{{"*.rotary_emb.inv_freq", ""},
+                                                 {"rope_freqs.weight", ""},
+                                                 {"rope_factors_long.weight", ""},
+                                                 {"rope_factors_short.weight", ""}}};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
