@@ -67,17 +67,28 @@ bool EngineCore::admit_one(const SequencePtr& s) {
   return true;
 }
 
+// Sequences of different scopes share no blocks: those of different requests' scopes, and prompts
+// on either side of a length from which the model computes keys in another way.
+std::string EngineCore::prefix_scope(const Sequence& s) const {
+  const int64_t regime = runner_.spec().prompt_regime;
+  const bool beyond = regime > 0 && s.num_prompt > regime;
+  return beyond ? s.request.cache_scope + "|long prompt" : s.request.cache_scope;
+}
+
 // Starts the sequence's cache from the longest stored prefix.
 bool EngineCore::open_cache(Sequence& s) {
   KvCache& kv = runner_.cache();
   const bool reuse = prefix_ && s.request.use_prefix_cache;
   while (true) {
     const PrefixMatch match =
-        reuse ? prefix_->find(s.request.cache_scope, s.tokens, Clock::now()) : PrefixMatch{};
+        reuse ? prefix_->find(prefix_scope(s), s.tokens, Clock::now()) : PrefixMatch{};
     const bool opened = match.num_tokens > 0 ? kv.adopt(s.cache, match.blocks, match.num_tokens,
                                                         match.state, s.limit_tokens)
                                              : kv.open(s.cache, s.limit_tokens);
-    if (opened) return true;
+    if (opened) {
+      s.cache.prompt_len = s.num_prompt;
+      return true;
+    }
     // Only dense runs and state rows can be short here.
     if (prefix_ && prefix_->evict_one()) continue;
     const auto victim = block_victim(row_infos(), s.request.priority);
@@ -196,8 +207,7 @@ void EngineCore::donate(Sequence& s, bool with_tail) {
       std::span<const TokenId>(s.tokens).first(static_cast<size_t>(s.cache.num_tokens));
   std::optional<StateSnapshot> state;
   if (runner_.cache().layout().recurrent) state = runner_.cache().save_state(s.cache);
-  prefix_->donate(s.request.cache_scope, tokens, s.cache, with_tail, std::move(state),
-                  Clock::now());
+  prefix_->donate(prefix_scope(s), tokens, s.cache, with_tail, std::move(state), Clock::now());
 }
 
 void EngineCore::release(Sequence& s) {

@@ -96,6 +96,7 @@ class EngineCore {
   // engine_admission.cc: who gets a row and blocks
   void admit();
   bool admit_one(const SequencePtr& s);
+  std::string prefix_scope(const Sequence& s) const;
   bool open_cache(Sequence& s);
   void preempt_for_head();
   void preempt(const SequencePtr& s);

@@ -38,6 +38,7 @@ bool EngineCore::score_step() {
       if (!rows_.empty()) return false;
       throw Error(Code::ResourceExhausted, "KV cache budget exhausted");
     }
+    job.cache.prompt_len = total;
     const int32_t piece = std::min(job.chunk_tokens, total - job.cache.num_tokens);
     while (!kv.reserve(job.cache, piece)) {
       if (prefix_ && prefix_->evict_one()) continue;

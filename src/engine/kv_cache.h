@@ -23,6 +23,7 @@ struct CacheAllocation {
   std::vector<int32_t> released;             // [group]: leading entries that are kNoBlock
   int32_t state_row = -1;                    // recurrent layers; -1 = none
   int32_t num_tokens = 0, num_reserved = 0;
+  int32_t prompt_len = 0;  // nn::Segment::prompt_len, set by the owner once it is open
   bool open = false;
 };
 

@@ -78,8 +78,11 @@ void Runner::launch(std::span<const RowInput> rows) {
     }
     step->tokens.insert(step->tokens.end(), row.tokens.begin(), row.tokens.end());
     for (int32_t i = 0; i < length; ++i) positions.push_back(a.num_tokens + i);
-    step->segments.push_back(
-        {.row = begin, .q_len = length, .kv_len = a.num_tokens + length, .cache_row = a.state_row});
+    step->segments.push_back({.row = begin,
+                              .q_len = length,
+                              .kv_len = a.num_tokens + length,
+                              .cache_row = a.state_row,
+                              .prompt_len = a.prompt_len});
     step->caches.add(a, begin, length);
     const int32_t wanted = logits_of(row);
     if (wanted > 0 && !row.best_only) step->best_only = false;

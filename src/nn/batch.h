@@ -14,10 +14,11 @@ namespace mlxcel::nn {
 /// New tokens of one sequence inside a batch: decode has q_len 1, verification has q_len = draft
 /// + 1.
 struct Segment {
-  int32_t row = 0;        // first row of this sequence in [0, T)
-  int32_t q_len = 0;      // new tokens
-  int32_t kv_len = 0;     // tokens visible after this forward, including the new ones
-  int32_t cache_row = 0;  // row in the engine's per-sequence state tables
+  int32_t row = 0;         // first row of this sequence in [0, T)
+  int32_t q_len = 0;       // new tokens
+  int32_t kv_len = 0;      // tokens visible after this forward, including the new ones
+  int32_t cache_row = 0;   // row in the engine's per-sequence state tables
+  int32_t prompt_len = 0;  // of the whole prompt, however it is cut; the same in every step
 };
 
 /// Engine-owned keys, values and recurrent state of the sequences in a batch, as one layer sees
@@ -39,6 +40,9 @@ struct Batch {
   Tensor positions;   // [T] i32, or [3, T] for multi-axis rotary
   Tensor embeds;      // [T, D], set when media features replace token ids
   Tensor logit_rows;  // [R] i32: rows whose logits are wanted
+  /// [T, L, P]: what each layer gets of the tokens beside the residual stream. Made by the decoder
+  /// of families that have it.
+  Tensor layer_inputs;
   std::span<const Segment> segments;
   const LayerCaches* caches = nullptr;
   /// For draft heads; called with the residual stream after each layer when set.

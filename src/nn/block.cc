@@ -19,24 +19,21 @@ class ResidualBlock final : public Block {
     make(mixer_out_, o.names.mixer_out, mixer_ != nullptr);
     make(ff_in_, o.names.ff_in, feed_forward_ != nullptr);
     make(ff_out_, o.names.ff_out, feed_forward_ != nullptr);
+    if (o.layer_inputs.dim > 0) layer_input_.emplace(o.layer_inputs, w, o.layer);
+    if (o.output_scale) output_scale_ = w.take_f32("layer_scalar", Shape{1}).host<float>()[0];
   }
 
   Tensor operator()(const Tensor& x, const Batch& batch) const override {  // [T, D] -> [T, D]
-    if (options_.parallel) return parallel(x, batch);
-    if (!mixer_) return ops::add(x, fed_forward(ff_in_ ? (*ff_in_)(x) : x, batch));
-    const Tensor mixed = mix(mixer_in_ ? (*mixer_in_)(x) : x, batch);  // [T, D]
-    if (!feed_forward_) return ops::add(x, mixed);
-    if (ff_in_) {
-      const auto [a, h] = ff_in_->add(x, mixed);  // [T, D] each
-      return ops::add(a, fed_forward(h, batch));
-    }
-    const Tensor a = ops::add(x, mixed);  // [T, D]
-    return ops::add(a, fed_forward(a, batch));
+    Tensor y = both_parts(x, batch);
+    if (layer_input_) y = ops::add(y, (*layer_input_)(y, batch));
+    return output_scale_ == 1.0F ? y : ops::scale(y, output_scale_);
   }
 
   Residual continue_from(const Residual& r, const Batch& batch) const override {
     const bool both_norms = mixer_ && mixer_in_ && feed_forward_ && ff_in_ && !options_.parallel;
-    if (!both_norms) return {(*this)(r.value(), batch), {}};
+    if (!both_norms || layer_input_ || options_.output_scale) {
+      return {(*this)(r.value(), batch), {}};
+    }
     const auto [x, h] =
         r.delta ? mixer_in_->add(r.x, r.delta) : ops::AddNorm{r.x, (*mixer_in_)(r.x)};
     const auto [a, g] = ff_in_->add(x, mix(h, batch));  // [T, D] each
@@ -49,10 +46,23 @@ class ResidualBlock final : public Block {
     for (const auto* norm : {&mixer_in_, &mixer_out_, &ff_in_, &ff_out_}) {
       if (*norm) total += (*norm)->weight_bytes();
     }
-    return total;
+    return total + (layer_input_ ? layer_input_->weight_bytes() : 0);
   }
 
  private:
+  Tensor both_parts(const Tensor& x, const Batch& batch) const {
+    if (options_.parallel) return parallel(x, batch);
+    if (!mixer_) return ops::add(x, fed_forward(ff_in_ ? (*ff_in_)(x) : x, batch));
+    const Tensor mixed = mix(mixer_in_ ? (*mixer_in_)(x) : x, batch);  // [T, D]
+    if (!feed_forward_) return ops::add(x, mixed);
+    if (ff_in_) {
+      const auto [a, h] = ff_in_->add(x, mixed);  // [T, D] each
+      return ops::add(a, fed_forward(h, batch));
+    }
+    const Tensor a = ops::add(x, mixed);  // [T, D]
+    return ops::add(a, fed_forward(a, batch));
+  }
+
   /// What either part adds to the residual stream.
   Tensor contribution(const Tensor& y, const std::optional<Norm>& norm) const {
     const Tensor out = norm ? (*norm)(y) : y;
@@ -74,6 +84,8 @@ class ResidualBlock final : public Block {
   BlockOptions options_;
   std::unique_ptr<Mixer> mixer_;
   std::unique_ptr<FeedForward> feed_forward_;
+  std::optional<LayerInputGate> layer_input_;
+  float output_scale_ = 1.0F;
   std::optional<Norm> mixer_in_, mixer_out_, ff_in_, ff_out_;
 };
 

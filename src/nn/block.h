@@ -13,6 +13,7 @@
 #include "nn/decoder.h"
 #include "nn/feed_forward.h"
 #include "nn/gqa_attention.h"
+#include "nn/layer_inputs.h"
 #include "nn/norm.h"
 
 namespace mlxcel::nn {
@@ -35,6 +36,9 @@ struct BlockOptions {
   /// Mixer and feed-forward part read the same x; without `ff_in` also the same normed x.
   bool parallel = false;
   float residual_multiplier = 1.0F;  // of what either part adds
+  LayerInputOptions layer_inputs{};  // of the token, added after the feed-forward part
+  int layer = 0;                     // which of them is this block's
+  bool output_scale = false;         // the result is multiplied by the checkpoint's layer_scalar
 };
 
 /// A block of these parts; either may be null, and then neither it nor its norms are there.

@@ -29,6 +29,9 @@ struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, max_positions = 0;
   std::vector<CacheSpec> caches;  // one per layer
   Device device{};                // of weights, caches and logits
+  /// Keys of prompts longer than this differ from those of the same tokens in shorter prompts, so
+  /// the two never share a cache; 0 = none does.
+  int64_t prompt_regime = 0;
 };
 
 /// A loaded model: weights and arithmetic, no per-request state. Safe to share between threads, one

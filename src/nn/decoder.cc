@@ -45,6 +45,7 @@ class Decoder final : public CausalLm {
         logit_softcap_(c.logit_softcap),
         embed_tokens_(c.model.at("embed_tokens"), spec_.vocab_size, spec_.hidden_size),
         norm_(c.model.at("norm"), spec_.hidden_size, c.norm) {
+    if (c.layer_inputs.dim > 0) layer_inputs_.emplace(c.layer_inputs, c.model);
     if (c.learned_positions > 0) {
       embed_positions_.emplace(c.model.at("embed_positions"), c.learned_positions,
                                spec_.hidden_size);
@@ -59,6 +60,7 @@ class Decoder final : public CausalLm {
     }
     spec_.device = c.model.device();
     weight_bytes_ = embed_tokens_.weight_bytes() + norm_.weight_bytes() +
+                    (layer_inputs_ ? layer_inputs_->weight_bytes() : 0) +
                     (embed_positions_ ? embed_positions_->weight_bytes() : 0) +
                     (lm_head_ ? lm_head_->weight_bytes() : 0);
     for (const auto& block : blocks_) weight_bytes_ += block->weight_bytes();
@@ -68,9 +70,22 @@ class Decoder final : public CausalLm {
   int64_t weight_bytes() const override { return weight_bytes_; }
 
   Tensor forward(const Batch& batch) const override {
+    if (!layer_inputs_) return run(batch, embed(batch));
+    const Tensor x = embed(batch);  // [T, D]
+    Batch with_inputs = batch;
+    with_inputs.layer_inputs = (*layer_inputs_)(batch.token_ids, x);
+    return run(with_inputs, x);
+  }
+
+ private:
+  Tensor embed(const Batch& batch) const {                                    // [T, D]
     Tensor x = batch.embeds ? batch.embeds : embed_tokens_(batch.token_ids);  // [T, D]
     if (embed_scale_ != 1.0F) x = ops::scale(x, embed_scale_);
     if (embed_positions_) x = ops::add(x, (*embed_positions_)(batch.positions));
+    return x;
+  }
+
+  Tensor run(const Batch& batch, Tensor x) const {
     Residual r{x, {}};
     for (size_t layer = 0; layer < blocks_.size(); ++layer) {
       r = blocks_[layer]->continue_from(r, batch);
@@ -89,11 +104,11 @@ class Decoder final : public CausalLm {
     return logits;
   }
 
- private:
   ModelSpec spec_;
   float embed_scale_, logit_scale_, logit_softcap_;
   Embedding embed_tokens_;
   std::optional<Embedding> embed_positions_;
+  std::optional<LayerInputs> layer_inputs_;
   std::vector<std::unique_ptr<Block>> blocks_;
   Norm norm_;
   std::unique_ptr<Linear> lm_head_;  // null when the embedding is the head

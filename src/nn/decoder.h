@@ -7,6 +7,7 @@
 
 #include "io/weights.h"
 #include "nn/causal_lm.h"
+#include "nn/layer_inputs.h"
 #include "nn/layers.h"
 #include "nn/norm.h"
 
@@ -40,7 +41,8 @@ struct DecoderConfig {
   std::optional<bool> tie_word_embeddings{};
   Bias head_bias = Bias::None;
   float embed_scale = 1.0F, logit_scale = 1.0F, logit_softcap = 0.0F;
-  int64_t learned_positions = 0;  // rows of embed_positions, added to the embedding; 0 = none
+  LayerInputOptions layer_inputs{};  // dim 0 = none
+  int64_t learned_positions = 0;     // rows of embed_positions, added to the embedding; 0 = none
   std::function<std::unique_ptr<Block>(const io::Weights&, int layer)> block;
 };
 

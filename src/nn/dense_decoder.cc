@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace mlxcel::nn {
@@ -44,13 +46,18 @@ RopeConfig whole_head_rope(const io::Config& json, const DenseConfig& c) {
 std::unique_ptr<CausalLm> make_dense_decoder(const DenseConfig& c, const DenseOptions& options,
                                              const io::Weights& w) {
   std::vector<CacheSpec> caches;
-  for (const GqaOptions& layer : options.attention) caches.push_back(layer.cache());
+  int64_t regime = 0;
+  for (const GqaOptions& layer : options.attention) {
+    caches.push_back(layer.cache());
+    if (layer.rope) regime = std::max(regime, layer.rope->prompt_regime());
+  }
   return make_decoder({
       .spec = {.vocab_size = c.vocab_size,
                .hidden_size = c.hidden_size,
                .intermediate_size = c.intermediate_size,
                .max_positions = options.max_positions,
-               .caches = std::move(caches)},
+               .caches = std::move(caches),
+               .prompt_regime = regime},
       .model = w.at("model"),
       .lm_head = w.at("lm_head"),
       .norm = options.block.norm,
@@ -59,15 +66,24 @@ std::unique_ptr<CausalLm> make_dense_decoder(const DenseConfig& c, const DenseOp
       .embed_scale = options.embed_scale,
       .logit_scale = options.logit_scale,
       .logit_softcap = options.logit_softcap,
+      .layer_inputs = options.block.layer_inputs,
       .learned_positions = options.learned_positions,
-      .block = [&options](const io::Weights& layer_weights, int layer) -> std::unique_ptr<Block> {
+      .block = [&options](const io::Weights& stored, int layer) -> std::unique_ptr<Block> {
+        const io::Weights layer_weights =
+            options.transposed_matrices ? stored.with_transposed_matrices() : stored;
         const GqaOptions& attention = options.attention.at(static_cast<size_t>(layer));
         auto mixer = std::make_unique<GqaAttention>(
             attention, layer_weights.at(options.attention_name), layer);
+        MlpOptions mlp = options.mlp;
+        if (!options.intermediate_sizes.empty()) {
+          mlp.intermediate_size = options.intermediate_sizes.at(static_cast<size_t>(layer));
+        }
         auto feed_forward = options.feed_forward
                                 ? options.feed_forward(layer_weights, layer)
-                                : make_mlp(options.mlp, layer_weights.at(options.mlp_name));
-        return make_block(options.block, layer_weights, std::move(mixer), std::move(feed_forward));
+                                : make_mlp(mlp, layer_weights.at(options.mlp_name));
+        BlockOptions block = options.block;
+        block.layer = layer;
+        return make_block(block, layer_weights, std::move(mixer), std::move(feed_forward));
       },
   });
 }

@@ -16,12 +16,14 @@ struct DenseOptions {
   BlockOptions block{};
   std::vector<GqaOptions> attention{};  // one per layer
   MlpOptions mlp{};
-  FeedForwardFactory feed_forward{};  // unset: the MLP above in every layer
+  std::vector<int64_t> intermediate_sizes{};  // one per layer; empty = that of `mlp` everywhere
+  FeedForwardFactory feed_forward{};          // unset: the MLP above in every layer
   std::string_view attention_name = "self_attn", mlp_name = "mlp";
   float embed_scale = 1.0F, logit_scale = 1.0F, logit_softcap = 0.0F;
   Bias head_bias = Bias::None;
   int64_t learned_positions = 0;  // rows of embed_positions, added to the embedding; 0 = none
   int64_t max_positions = 0;
+  bool transposed_matrices = false;  // the layers' dense matrices are stored inputs first
 };
 
 /// Switches of a plain pre-norm decoder (RMSNorm, SwiGLU, no biases, full attention, rotary

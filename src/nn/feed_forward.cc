@@ -28,27 +28,27 @@ class Mlp final : public FeedForward {
         down_(w.at(o.down), o.intermediate_size, o.hidden_size, Parallel::Row, o.bias) {}
 
   Tensor operator()(const Tensor& x, const Batch&) const override {  // [T, D] -> [T, D]
-    if (!options_.gated) return down_(ops::activate(in_.fused_output(x), options_.activation));
+    if (!options_.gated) return down_(activated(in_.fused_output(x)));
     return down_(gate_times_up(x));
   }
 
   int64_t weight_bytes() const override { return in_.weight_bytes() + down_.weight_bytes(); }
 
  private:
+  Tensor activated(const Tensor& x) const { return ops::activate(x, options_.activation); }
   Tensor gate_times_up(const Tensor& x) const {  // [T, D] -> [T, F]
     const bool silu = options_.activation == ops::Activation::Silu;
     if (in_.fused()) {
       const Tensor both = in_.fused_output(x);  // [T, 2F]
       if (silu) return ops::silu_mul_fused(both);
       const int64_t f = options_.intermediate_size;
-      return ops::mul(ops::activate(both.slice(1, 0, f), options_.activation),
-                      both.slice(1, f, 2 * f));
+      return ops::mul(activated(both.slice(1, 0, f)), both.slice(1, f, 2 * f));
     }
     const auto parts = in_.heads(x, options_.intermediate_size);          // 2 x [T, 1, F]
     const Tensor gate = parts[0].view({-1, options_.intermediate_size});  // [T, F]
     const Tensor up = parts[1].view({-1, options_.intermediate_size});    // [T, F]
     if (silu) return ops::silu_mul(gate, up);
-    return ops::mul(ops::activate(gate, options_.activation), up);
+    return ops::mul(activated(gate), up);
   }
 
   MlpOptions options_;

@@ -9,8 +9,6 @@
 namespace mlxcel::nn {
 namespace {
 
-constexpr std::string_view kFused = "qkv_proj";
-
 /// Rows [begin, begin + count) of each of `groups` groups of `stride` rows.
 std::vector<RowRange> rows_of_groups(int64_t groups, int64_t stride, int64_t begin, int64_t count) {
   std::vector<RowRange> rows;
@@ -25,7 +23,7 @@ std::vector<StackedLinear::Part> projections(const GqaOptions& o, const io::Weig
     return StackedLinear::Part{.weights = w.at(name), .out_features = size, .bias = o.qkv_bias};
   };
   const auto fused = [&](int64_t size, std::vector<RowRange> rows) {
-    StackedLinear::Part p = part(kFused, size);
+    StackedLinear::Part p = part(o.fused_name, size);
     p.rows = std::move(rows);
     p.stored_rows = q + 2 * kv;
     return p;
@@ -38,7 +36,7 @@ std::vector<StackedLinear::Part> projections(const GqaOptions& o, const io::Weig
     return {fused(q, rows(0, queries)), fused(kv, rows(queries, o.head_dim)),
             fused(kv, rows(queries + o.head_dim, o.head_dim))};
   }
-  if (w.has(kFused)) {
+  if (w.has(o.fused_name)) {
     return {fused(q, {{0, q}}), fused(kv, {{q, kv}}), fused(kv, {{q + kv, kv}})};
   }
   std::vector<StackedLinear::Part> parts = {part("q_proj", q)};
@@ -54,6 +52,16 @@ std::vector<StackedLinear::Part> projections(const GqaOptions& o, const io::Weig
     parts.push_back(std::move(gate));
   }
   return parts;
+}
+
+/// Checkpoints may carry the projections of a layer that uses another one's keys and values: they
+/// count as seen and are not read.
+void set_aside_keys(const GqaOptions& o, const io::Weights& w) {
+  const int64_t kv = o.num_kv_heads * o.head_dim;
+  for (const char* name : {"k_proj", "v_proj"}) {
+    if (w.has(name)) (void)w.at(name).take_matrix(kv, o.hidden_size);
+  }
+  if (w.has("k_norm")) (void)w.at("k_norm").take("weight", Shape{o.head_dim});
 }
 
 /// All heads of every token as one row: [T, H, Dh] -> [T, 1, H * Dh].
@@ -78,6 +86,7 @@ GqaAttention::GqaAttention(const GqaOptions& options, const io::Weights& w, int 
   }
   const int64_t head_dim = options.head_dim;
   const bool own_keys = options.shared_from < 0;
+  if (!own_keys) set_aside_keys(options, w);
   if (const auto& norm = options.qk_norm) {
     const auto make = [&](auto& each_head, auto& plain, std::string_view name, int64_t heads) {
       if (norm->span == QkNorm::Span::EachHead) {
@@ -133,7 +142,7 @@ Tensor GqaAttention::operator()(const Tensor& x, const Batch& batch) const {  //
   const bool norm_last = options_.qk_norm && options_.qk_norm->after_rope;
   if (options_.qk_norm && !norm_last) norm_queries_and_keys(q, k);
   if (v_norm_) v = (*v_norm_)(v);
-  if (options_.rope) options_.rope->apply(q, k, batch.positions);
+  if (options_.rope) options_.rope->apply(q, k, batch);
   if (norm_last) norm_queries_and_keys(q, k);
   const ops::AttentionOptions how{.scale = options_.scale,
                                   .window = options_.window,

@@ -36,8 +36,8 @@ struct QkNorm {
 
 /// How a checkpoint stores the three projections.
 enum class QkvLayout : uint8_t {
-  Separate,  // q_proj, k_proj, v_proj; or one qkv_proj with the rows of q, then k, then v
-  Grouped,   // qkv_proj: for each key/value head its query heads, its key, its value
+  Separate,  // q_proj, k_proj, v_proj; or one fused matrix with the rows of q, then k, then v
+  Grouped,   // fused: for each key/value head its query heads, its key, its value
 };
 
 /// One attention layer.
@@ -56,7 +56,7 @@ struct GqaOptions {
   bool has_sinks = false;    // an extra logit for every head in the softmax, named sinks
   bool value_is_key = false;  // there is no v_proj: values are the key projection before its norm
   int shared_from = -1;       // reads the keys and values of that layer and has none of its own
-  std::string_view o_name = "o_proj";
+  std::string_view fused_name = "qkv_proj", o_name = "o_proj";
 
   /// What this layer keeps between steps.
   CacheSpec cache() const;

@@ -89,6 +89,17 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length) {
   const float base =
       c.type == RopeConfig::Type::Dynamic ? dynamic_base(c, length) : static_cast<float>(c.theta);
   std::vector<float> freqs = plain_frequencies(base, c.rotary_dim);
+  if (c.type == RopeConfig::Type::LongRope) {
+    const auto& divisors = length > c.original_max_positions ? c.long_factors : c.short_factors;
+    const auto dim = static_cast<float>(c.rotary_dim);
+    for (size_t i = 0; i < freqs.size(); ++i) {
+      freqs[i] = 1.0F / (divisors[i] * std::pow(base, static_cast<float>(2 * i) / dim));
+    }
+  }
+  if (c.type == RopeConfig::Type::Proportional) {
+    std::fill(freqs.begin() + c.moving, freqs.end(), 0.0F);
+    for (float& f : freqs) f /= static_cast<float>(c.factor);
+  }
   if (c.type == RopeConfig::Type::Linear) {
     for (float& f : freqs) f /= static_cast<float>(c.factor);
   }
@@ -100,14 +111,21 @@ std::vector<float> rope_frequencies(const RopeConfig& c, int64_t length) {
 
 struct Rope::DeviceCopy {
   std::once_flag once;
-  Tensor inv_freq;
+  Tensor inv_freq, long_freq;
 };
 
 Rope::Rope(const RopeConfig& c)
     : copy_(std::make_shared<DeviceCopy>()),
+      long_attention_factor_(c.long_attention_factor),
       attention_factor_(c.attention_factor),
       interleaved_(c.interleaved) {
   const int64_t half = c.rotary_dim / 2;
+  if (c.type == RopeConfig::Type::LongRope) {
+    long_from_ = c.original_max_positions;
+    inv_freq_ = Tensor::of(rope_frequencies(c, long_from_), {half});
+    long_freq_ = Tensor::of(rope_frequencies(c, long_from_ + 1), {half});
+    return;
+  }
   int64_t first = c.max_positions, last = c.max_positions;
   if (c.type == RopeConfig::Type::Dynamic) {
     last = c.usable_positions();
@@ -127,18 +145,46 @@ Rope::Rope(const RopeConfig& c)
   if (c.type != RopeConfig::Type::Dynamic) inv_freq_ = inv_freq_.view({half});
 }
 
-const Tensor& Rope::frequencies_on(Device device) const {
-  if (device.kind == DeviceKind::Cpu) return inv_freq_;
-  std::call_once(copy_->once, [&] { copy_->inv_freq = inv_freq_.to(device); });
-  return copy_->inv_freq;
+const Tensor& Rope::frequencies_on(Device device, bool long_prompt) const {
+  if (device.kind == DeviceKind::Cpu) return long_prompt ? long_freq_ : inv_freq_;
+  std::call_once(copy_->once, [&] {
+    copy_->inv_freq = inv_freq_.to(device);
+    if (long_freq_) copy_->long_freq = long_freq_.to(device);
+  });
+  return long_prompt ? copy_->long_freq : copy_->inv_freq;
+}
+
+void Rope::rotate(Tensor& q, Tensor& k, const Tensor& positions, bool long_prompt) const {
+  const Tensor& inv_freq = frequencies_on(q.device(), long_prompt);
+  const float factor = long_prompt ? long_attention_factor_ : attention_factor_;
+  if (k) {
+    ops::rope_pair(q, k, positions, inv_freq, interleaved_, factor, table_begin_);
+  } else {
+    ops::rope(q, positions, inv_freq, interleaved_, factor, table_begin_);
+  }
 }
 
 void Rope::apply(Tensor& q, Tensor& k, const Tensor& positions) const {
-  const Tensor& inv_freq = frequencies_on(q.device());
-  if (k) {
-    ops::rope_pair(q, k, positions, inv_freq, interleaved_, attention_factor_, table_begin_);
-  } else {
-    ops::rope(q, positions, inv_freq, interleaved_, attention_factor_, table_begin_);
+  MLXCEL_CHECK(!long_freq_, "these positions depend on the prompt's length");
+  rotate(q, k, positions, false);
+}
+
+void Rope::apply(Tensor& q, Tensor& k, const Batch& batch) const {
+  if (!long_freq_) return apply(q, k, batch.positions);
+  const auto is_long = [&](const Segment& s) { return s.prompt_len > long_from_; };
+  // Neighbours of one kind are turned together.
+  for (size_t i = 0; i < batch.segments.size();) {
+    const Segment& first = batch.segments[i];
+    int64_t end = first.row;
+    for (; i < batch.segments.size() && batch.segments[i].row == end &&
+           is_long(batch.segments[i]) == is_long(first);
+         ++i) {
+      end += batch.segments[i].q_len;
+    }
+    const Tensor positions = batch.positions.slice(0, first.row, end);
+    Tensor q_part = q.slice(0, first.row, end);
+    Tensor k_part = k ? k.slice(0, first.row, end) : Tensor();
+    rotate(q_part, k_part, positions, is_long(first));
   }
 }
 

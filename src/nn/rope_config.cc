@@ -20,7 +20,7 @@ bool has_entries(const io::Config& c, std::string_view key) {
 }
 
 /// The object that holds the rotary settings of one layer type.
-Section rope_section(const io::Config& c, std::string_view layer_type) {
+Section rope_section(const io::Config& c, std::string_view layer_type, bool flat_settings) {
   // A non-empty rope_scaling wins over rope_parameters.
   Section s;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -29,11 +29,12 @@ Section rope_section(const io::Config& c, std::string_view layer_type) {
       break;
     }
   }
-  if (s.key.empty()) return {"rope_parameters", io::Config::from_json(Json::object(), c.source())};
+  const Section nothing = {"rope_parameters", io::Config::from_json(Json::object(), c.source())};
+  if (s.key.empty()) return nothing;
   const auto& members = s.values.json().as_object();
   const bool nested = std::any_of(members.begin(), members.end(),
                                   [](const Json::Member& m) { return m.second.is_object(); });
-  if (!nested) return s;
+  if (!nested) return flat_settings ? s : nothing;
   if (!s.values.has(layer_type)) {
     throw Error(Code::InvalidArgument,
                 fmt::format("{}: {} has settings by layer type but none for \"{}\"", c.source(),
@@ -52,9 +53,11 @@ RopeConfig::Type parse_type(const Section& s) {
   if (name == "dynamic") return RopeConfig::Type::Dynamic;
   if (name == "llama3") return RopeConfig::Type::Llama3;
   if (name == "yarn") return RopeConfig::Type::Yarn;
+  if (name == "longrope" || name == "su") return RopeConfig::Type::LongRope;
+  if (name == "proportional") return RopeConfig::Type::Proportional;
   throw Error(Code::Unsupported,
               fmt::format("{}: {}.{} = \"{}\" is not supported (known: default, linear, dynamic, "
-                          "llama3, yarn)",
+                          "llama3, yarn, longrope, proportional)",
                           s.values.source(), s.key, key, name));
 }
 
@@ -94,13 +97,47 @@ void read_yarn(const Section& s, RopeConfig& r) {
   r.attention_factor = static_cast<float>(positive(s, "attention_factor", factor));
 }
 
+std::vector<float> divisors(const Section& s, const char* key, int64_t count) {
+  std::vector<float> out;
+  if (!s.values.has(key)) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("{}: {}.{} is missing", s.values.source(), s.key, key));
+  }
+  for (const Json& value : s.values.json().find(key)->as_array()) {
+    out.push_back(static_cast<float>(positive(s, key, value.as_double())));
+  }
+  if (static_cast<int64_t>(out.size()) != count) {
+    throw Error(Code::InvalidArgument,
+                fmt::format("{}: {}.{} has {} entries, expected {}", s.values.source(), s.key, key,
+                            out.size(), count));
+  }
+  return out;
+}
+
+void read_longrope(const Section& s, RopeConfig& r) {
+  r.short_factors = divisors(s, "short_factor", r.rotary_dim / 2);
+  r.long_factors = divisors(s, "long_factor", r.rotary_dim / 2);
+  const auto original = static_cast<double>(r.original_max_positions);
+  const double factor = nonzero_or(s, "factor", static_cast<double>(r.max_positions) / original);
+  double attention = factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
+  attention = nonzero_or(s, "attention_factor", attention);
+  r.attention_factor = static_cast<float>(nonzero_or(s, "short_mscale", attention));
+  r.long_attention_factor = static_cast<float>(nonzero_or(s, "long_mscale", attention));
+}
+
 void read_scaling(const io::Config& c, const Section& s, RopeConfig& r) {
-  if (r.type == RopeConfig::Type::Llama3 || r.type == RopeConfig::Type::Yarn) {
+  if (r.type == RopeConfig::Type::Llama3 || r.type == RopeConfig::Type::Yarn ||
+      r.type == RopeConfig::Type::LongRope) {
     constexpr const char* kOriginal = "original_max_position_embeddings";
     const int64_t inside = s.values.size_or(kOriginal, r.max_positions);
     r.original_max_positions = c.size_or(kOriginal, inside);
   }
   if (r.type == RopeConfig::Type::Yarn) return read_yarn(s, r);
+  if (r.type == RopeConfig::Type::LongRope) return read_longrope(s, r);
+  if (r.type == RopeConfig::Type::Proportional) {
+    r.factor = nonzero_or(s, "factor", 1.0);
+    return;
+  }
   r.factor = positive(s, "factor", s.values.f64("factor"));
   if (r.type == RopeConfig::Type::Dynamic) {
     if (s.values.has("alpha")) {
@@ -126,6 +163,18 @@ void read_scaling(const io::Config& c, const Section& s, RopeConfig& r) {
   }
 }
 
+void fix_alpha(const Section& s, RopeConfig& r) {
+  const double alpha = positive(s, "alpha", s.values.f64("alpha"));
+  const auto dim = static_cast<double>(r.rotary_dim);
+  if (r.rotary_dim <= 2) {
+    throw Error(
+        Code::InvalidArgument,
+        fmt::format("{}: {}.alpha needs more than 2 rotated elements", s.values.source(), s.key));
+  }
+  r.theta *= std::pow(alpha, dim / (dim - 2.0));
+  r.type = RopeConfig::Type::Default;
+}
+
 void read_factors(const io::Config& c, RopeConfig& r) {
   if (!c.has("rope_freq_factors")) return;
   const auto& list = c.json().find("rope_freq_factors")->as_array();
@@ -141,9 +190,10 @@ void read_factors(const io::Config& c, RopeConfig& r) {
 
 RopeConfig RopeConfig::from(const io::Config& c, int64_t head_dim, int64_t max_positions,
                             std::string_view layer_type, const Defaults& defaults) {
-  const Section s = rope_section(c, layer_type);
+  const Section s = rope_section(c, layer_type, defaults.flat_settings);
   RopeConfig r;
   r.max_positions = max_positions;
+  r.interleaved = defaults.interleaved;
   r.type = parse_type(s);
   // The top-level keys are read even when the section decides, so that they do not count as unread.
   const double top_theta = c.f64_or(defaults.theta_key, defaults.theta);
@@ -152,13 +202,22 @@ RopeConfig RopeConfig::from(const io::Config& c, int64_t head_dim, int64_t max_p
   const double partial =
       positive(s, "partial_rotary_factor", s.values.f64_or("partial_rotary_factor", top_partial));
   r.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * std::min(partial, 2.0));
+  if (r.type == Type::Proportional) {
+    // The share is of the pairs, which keep their places and frequencies in the whole head.
+    r.moving = std::min(r.rotary_dim / 2, head_dim / 2);
+    r.rotary_dim = head_dim;
+  }
   if (r.rotary_dim < 2 || r.rotary_dim % 2 != 0 || r.rotary_dim > head_dim) {
     throw Error(Code::InvalidArgument,
                 fmt::format("{}: head_dim {} and partial_rotary_factor {} rotate {} elements; an "
                             "even number of at least 2 is needed",
                             c.source(), head_dim, partial, r.rotary_dim));
   }
-  if (r.type != Type::Default) read_scaling(c, s, r);
+  if (r.type == Type::Dynamic && defaults.fixed_alpha && s.values.has("alpha")) {
+    fix_alpha(s, r);
+  } else if (r.type != Type::Default) {
+    read_scaling(c, s, r);
+  }
   read_factors(c, r);
   return r;
 }

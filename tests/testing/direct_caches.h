@@ -24,7 +24,8 @@ class DirectCaches final : public nn::LayerCaches {
       : spec_(spec),
         num_sequences_(num_sequences),
         blocks_each_(static_cast<int32_t>((max_tokens + kBlockTokens - 1) / kBlockTokens)),
-        lengths_(static_cast<size_t>(num_sequences), 0) {
+        lengths_(static_cast<size_t>(num_sequences), 0),
+        prompt_lengths_(static_cast<size_t>(num_sequences), 0) {
     // Narrow activations go with a narrow cache, which the fast kernels need.
     type_ = activation_type(spec.device) == DType::F32 ? DType::F32 : DType::F16;
     for (const nn::CacheSpec& c : spec.caches) {
@@ -47,6 +48,11 @@ class DirectCaches final : public nn::LayerCaches {
     bool all_logits = false;  // else of the last token
   };
 
+  /// Length of the whole prompt of a sequence; that of its first piece unless set.
+  void set_prompt_length(int sequence, int64_t length) {
+    prompt_lengths_.at(static_cast<size_t>(sequence)) = static_cast<int32_t>(length);
+  }
+
   /// Handed to the model with every batch.
   std::function<void(int layer, const Tensor& x)> capture_hidden;
 
@@ -61,6 +67,9 @@ class DirectCaches final : public nn::LayerCaches {
       s.q_len = static_cast<int32_t>(piece.tokens.size());
       s.kv_len = length + s.q_len;
       s.cache_row = piece.sequence;
+      int32_t& prompt = prompt_lengths_.at(static_cast<size_t>(piece.sequence));
+      if (prompt == 0) prompt = s.q_len;
+      s.prompt_len = prompt;
       for (int32_t i = 0; i < s.q_len; ++i) {
         if (piece.all_logits || i + 1 == s.q_len) rows.push_back(s.row + i);
         positions.push_back(length + i);
@@ -136,7 +145,7 @@ class DirectCaches final : public nn::LayerCaches {
 
   nn::ModelSpec spec_;
   int32_t num_sequences_, blocks_each_;
-  std::vector<int32_t> lengths_;
+  std::vector<int32_t> lengths_, prompt_lengths_;
   std::vector<std::vector<Tensor>> states_;  // [layer][index]
   DType type_ = DType::F32;
   std::vector<Tensor> k_, v_;

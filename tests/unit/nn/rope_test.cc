@@ -24,6 +24,14 @@ std::string error(const std::string& json, std::string_view layer_type = "full_a
   return "no error";
 }
 
+std::string longrope(const std::string& more) {
+  std::string list = "[1.0";
+  for (int i = 1; i < 32; ++i) list += ", " + std::to_string(1 + i);
+  return R"({"original_max_position_embeddings": 1024, "rope_scaling": {"rope_type": "longrope",
+      "short_factor": )" +
+         list + "], \"long_factor\": " + list + "]" + more + "}}";
+}
+
 TEST(RopeConfig, BothLayoutsMeanTheSame) {
   const std::vector<float> expected = rope_frequencies(rope(R"({"rope_theta": 500000.0})"), 1);
   for (
@@ -65,8 +73,11 @@ TEST(RopeConfig, ErrorsNameKeyAndValue) {
   const auto expect = [](const char* json, const char* part) {
     EXPECT_NE(error(json).find(part), std::string::npos) << json << ": " << error(json);
   };
-  expect(R"({"rope_scaling": {"rope_type": "longrope"}})", "rope_scaling.rope_type = \"longrope\"");
-  expect(R"({"rope_scaling": {"type": "su"}})", "rope_scaling.type = \"su\"");
+  expect(R"({"rope_scaling": {"rope_type": "spiral"}})", "rope_scaling.rope_type = \"spiral\"");
+  expect(R"({"rope_scaling": {"type": "su"}})", "rope_scaling.short_factor is missing");
+  expect(R"({"rope_scaling": {"type": "su", "short_factor": [1.0]}})",
+         "rope_scaling.short_factor has 1 entries, expected 32");
+  expect(longrope(R"(, "short_mscale": -1.0)").c_str(), "rope_scaling.short_mscale = -1");
   expect(R"({"rope_parameters": {"rope_type": "mrope"}})", "rope_parameters.rope_type = \"mrope\"");
   expect(R"({"rope_scaling": {"type": "linear"}})", "factor");
   expect(R"({"rope_scaling": {"type": "linear", "factor": 0}})", "rope_scaling.factor = 0");
@@ -99,6 +110,51 @@ TEST(RopeConfig, YarnAttentionFactor) {
   EXPECT_FLOAT_EQ(factor(R"(, "mscale": 1, "mscale_all_dim": 1)"), 1.0F);
   EXPECT_FLOAT_EQ(factor(R"(, "mscale": 1)"), static_cast<float>(0.1 * std::log(16.0) + 1.0));
   EXPECT_FLOAT_EQ(factor(R"(, "attention_factor": 1.25)"), 1.25F);
+}
+
+TEST(RopeConfig, LongRopeScalesEveryFrequencyByItself) {
+  const RopeConfig c = rope(longrope(R"(, "short_mscale": 1.25)"));
+  EXPECT_EQ(c.original_max_positions, 1024);
+  EXPECT_FLOAT_EQ(c.attention_factor, 1.25F);
+  // sqrt(1 + ln(4096 / 1024) / ln(1024))
+  EXPECT_FLOAT_EQ(c.long_attention_factor, static_cast<float>(std::sqrt(1.2)));
+  const auto plain = rope_frequencies(rope("{}"), 1), scaled = rope_frequencies(c, 1);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_FLOAT_EQ(scaled[i] * static_cast<float>(i + 1), plain[i]) << i;
+  }
+  EXPECT_EQ(Rope(c).prompt_regime(), 1024);
+  EXPECT_EQ(Rope(rope("{}")).prompt_regime(), 0);
+}
+
+TEST(RopeConfig, ProportionalTurnsTheFirstPairsOnly) {
+  const RopeConfig c = rope(R"({"rope_parameters": {"rope_type": "proportional", "factor": 2.0,
+                                "partial_rotary_factor": 0.25, "rope_theta": 100.0}})");
+  EXPECT_EQ(c.rotary_dim, 64);
+  const auto f = rope_frequencies(c, 1);
+  ASSERT_EQ(f.size(), 32U);
+  EXPECT_FLOAT_EQ(f[0], 0.5F);
+  EXPECT_FLOAT_EQ(f[7], 0.5F / std::pow(100.0F, 14.0F / 64.0F));
+  EXPECT_EQ(f[8], 0.0F);
+  EXPECT_EQ(f[31], 0.0F);
+}
+
+TEST(RopeConfig, FamiliesGiveDefaults) {
+  const auto read = [](const char* json, const RopeConfig::Defaults& defaults) {
+    return RopeConfig::from(io::Config::from_json(Json::parse(json).value(), "config.json"), 64,
+                            4096, "sliding_attention", defaults);
+  };
+  EXPECT_EQ(read("{}", {.theta = 5.0, .partial_rotary_factor = 0.5}).theta, 5.0);
+  EXPECT_EQ(read("{}", {.partial_rotary_factor = 0.5}).rotary_dim, 32);
+  EXPECT_TRUE(read("{}", {.interleaved = true}).interleaved);
+  const char* flat = R"({"local": 7.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})";
+  const RopeConfig local = read(flat, {.theta_key = "local", .flat_settings = false});
+  EXPECT_EQ(local.theta, 7.0);
+  EXPECT_EQ(local.type, RopeConfig::Type::Default);
+  EXPECT_EQ(read(flat, {}).type, RopeConfig::Type::Linear);
+  const RopeConfig fixed =
+      read(R"({"rope_scaling": {"type": "dynamic", "alpha": 16.0}})", {.fixed_alpha = true});
+  EXPECT_EQ(fixed.type, RopeConfig::Type::Default);
+  EXPECT_DOUBLE_EQ(fixed.theta, 10000.0 * std::pow(16.0, 64.0 / 62.0));
 }
 
 TEST(Rope, DynamicBaseGrowsWithThePosition) {
