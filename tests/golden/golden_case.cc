@@ -65,7 +65,8 @@ DType dtype_of(std::string_view kind) {
 
 std::string GoldenCase::storage() const {
   for (const GoldenTensor& t : tensors) {
-    if (t.shape.size() != 2 || t.name.find("q_proj") == std::string::npos) continue;
+    const bool in_layer = t.name.find(".0.") != std::string::npos;
+    if (t.shape.size() != 2 || !in_layer || t.name.find("norm") != std::string::npos) continue;
     if (t.kind != "affine") return t.kind;
     return "affine" + std::to_string(t.bits) + "_g" + std::to_string(t.group);
   }
@@ -112,19 +113,21 @@ GoldenCase load_golden(const std::string& name) {
   return c;
 }
 
-void write_safetensors_checkpoint(const GoldenCase& c, const std::string& folder) {
+void write_safetensors_checkpoint(const GoldenCase& c, const std::string& folder,
+                                  const std::function<std::string(const std::string&)>& rename) {
   write_file_atomic(folder + "/config.json", c.config_text);
   SafetensorsWriter writer;
   for (const GoldenTensor& t : c.tensors) {
     if (t.is_block_kind()) throw std::runtime_error(t.name + " has no safetensors form");
+    const std::string name = rename ? rename(t.name) : t.name;
     if (t.kind != "affine") {
-      writer.add(t.name, dtype_of(t.kind), t.shape, golden_bytes(golden_dense(c.seed, t), t.kind));
+      writer.add(name, dtype_of(t.kind), t.shape, golden_bytes(golden_dense(c.seed, t), t.kind));
       continue;
     }
-    const std::string module = t.name.substr(0, t.name.rfind('.'));
+    const std::string module = name.substr(0, name.rfind('.'));
     const GoldenAffine a = golden_affine(c.seed, t);
     const std::vector<int64_t> groups = {t.shape[0], t.shape[1] / t.group};
-    writer.add(t.name, DType::U32, {t.shape[0], t.shape[1] * t.bits / 32}, a.codes);
+    writer.add(name, DType::U32, {t.shape[0], t.shape[1] * t.bits / 32}, a.codes);
     writer.add(module + ".scales", dtype_of(t.scale_type), groups, a.scales);
     writer.add(module + ".biases", dtype_of(t.scale_type), groups, a.biases);
   }

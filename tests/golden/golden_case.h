@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,16 @@ struct GoldenCase {
 std::vector<std::string> golden_names();
 GoldenCase load_golden(const std::string& name);
 
-/// Writes config.json and model.safetensors of a case without ggml blocks into `folder`.
-void write_safetensors_checkpoint(const GoldenCase& c, const std::string& folder);
+/// Writes config.json and model.safetensors of a case without ggml blocks into `folder`; `rename`,
+/// if given, makes the names of the file's tensors.
+void write_safetensors_checkpoint(
+    const GoldenCase& c, const std::string& folder,
+    const std::function<std::string(const std::string&)>& rename = nullptr);
 /// Whether GGUF has words for everything in the config of a case.
 bool has_gguf_twin(const GoldenCase& c);
+/// The same for families with tensor names of their own.
+bool has_dense_twin(const GoldenCase& c);
+void write_dense_twin(const GoldenCase& c, const std::string& path);
 /// Writes the same weights as a GGUF file, with the row order and names that llama.cpp uses.
 void write_gguf_checkpoint(const GoldenCase& c, const std::string& path);
 

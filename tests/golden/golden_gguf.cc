@@ -154,6 +154,7 @@ void write_metadata(GgufWriter& w, const Json& c, const std::string& arch) {
 }  // namespace
 
 bool has_gguf_twin(const GoldenCase& c) {
+  if (has_dense_twin(c)) return true;
   if (!c.is_dense() && !c.has_block_kinds()) return false;
   const Json* window = c.config.find("use_sliding_window");
   if (window != nullptr && window->as_bool()) return false;
@@ -168,6 +169,7 @@ bool has_gguf_twin(const GoldenCase& c) {
 }
 
 void write_gguf_checkpoint(const GoldenCase& c, const std::string& path) {
+  if (has_dense_twin(c)) return write_dense_twin(c, path);
   const std::string arch = c.family();
   const int64_t heads = c.config.find("num_attention_heads")->as_int();
   const int64_t kv_heads = int_or(c.config, "num_key_value_heads", heads);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "backend/register.h"
 #include "golden/golden_case.h"
@@ -60,9 +61,26 @@ void report(const GoldenCase& c, std::string_view file, const Outcome& o) {
              o.equal_tokens, c.greedy.size());
 }
 
+/// What the checkpoints of one family showed.
+struct FamilyOutcome {
+  std::string oracle;
+  int variants = 0;
+  double error = 0.0;
+};
+
 class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() { backend::register_all(); }
+  static void TearDownTestSuite() {
+    fmt::print("| family | oracle | checkpoints | largest error |\n");
+    for (const auto& [family, o] : families()) {
+      fmt::print("| {} | {} | {} | {:.1e} |\n", family, o.oracle, o.variants, o.error);
+    }
+  }
+  static std::map<std::string, FamilyOutcome>& families() {
+    static std::map<std::string, FamilyOutcome> all;
+    return all;
+  }
 
   /// On the CPU both ways of reading activations. Rounding them to sixteen bits is a relative error
   /// of 1e-5 at each product, which these tiny models amplify by about ten.
@@ -77,6 +95,10 @@ class Golden : public ::testing::TestWithParam<std::string> {
     const auto loaded = models::load(io::open_checkpoint(path), test_device());
     const Outcome o = run(*loaded.lm, c);
     report(c, file, o);
+    FamilyOutcome& family = families()[c.family()];
+    family.oracle = c.oracle;
+    family.variants += 1;
+    family.error = std::max(family.error, o.error);
     // The reference multiplies the stored (rounded) weights in f32, so one bar serves all types.
     if (exact_activations()) {
       EXPECT_LE(o.error, bar);

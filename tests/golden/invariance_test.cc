@@ -31,6 +31,7 @@ std::vector<int32_t> random_tokens(uint32_t seed, size_t count, int64_t vocab) {
 std::vector<float> chunked(const nn::CausalLm& model, const std::vector<int32_t>& tokens,
                            size_t chunk) {
   DirectCaches caches(model.spec(), 1, static_cast<int64_t>(tokens.size()));
+  caches.set_prompt_length(0, static_cast<int64_t>(tokens.size()));
   std::vector<float> out;
   for (size_t at = 0; at < tokens.size(); at += chunk) {
     const size_t end = std::min(at + chunk, tokens.size());
@@ -48,6 +49,9 @@ std::vector<float> chunked(const nn::CausalLm& model, const std::vector<int32_t>
 std::vector<std::vector<float>> together(const nn::CausalLm& model,
                                          const std::vector<std::vector<int32_t>>& all) {
   DirectCaches caches(model.spec(), static_cast<int>(all.size()), kLongest);
+  for (size_t s = 0; s < all.size(); ++s) {
+    caches.set_prompt_length(static_cast<int>(s), static_cast<int64_t>(all[s].size()));
+  }
   std::vector<std::vector<float>> out(all.size());
   std::vector<size_t> done(all.size(), 0);
   std::mt19937 draw(7);

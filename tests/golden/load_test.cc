@@ -151,8 +151,8 @@ TEST_F(Load, UnsupportedValuesAreNamed) {
   EXPECT_THAT(error(c), HasSubstr("hidden_act"));
   EXPECT_THAT(error(c), HasSubstr("relu"));
   c = load_golden("llama/base");
-  set(c, "rope_scaling", Json::parse(R"({"rope_type": "longrope", "factor": 2.0})").value());
-  EXPECT_THAT(error(c), HasSubstr("rope_scaling.rope_type = \"longrope\""));
+  set(c, "rope_scaling", Json::parse(R"({"rope_type": "spiral", "factor": 2.0})").value());
+  EXPECT_THAT(error(c), HasSubstr("rope_scaling.rope_type = \"spiral\""));
   c = load_golden("llama/base");
   set(c, "partial_rotary_factor", Json(0.5));
   EXPECT_THAT(error(c), HasSubstr("partial_rotary_factor"));
@@ -197,7 +197,8 @@ TEST(Registry, ListsEveryFamilyOnce) {
       types.push_back(type);
     }
   }
-  for (const char* known : {"llama", "mistral", "qwen2", "qwen3", "mamba", "qwen3_5"}) {
+  for (const char* known :
+       {"llama", "mistral", "qwen2", "qwen3", "gemma3_text", "phi3", "gpt2", "mamba", "qwen3_5"}) {
     EXPECT_EQ(std::ranges::count(types, known), 1) << known;
   }
   const Json json = models::registry_json();

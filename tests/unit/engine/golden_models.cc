@@ -35,7 +35,15 @@ std::vector<std::string> model_names() {
           "nemotron_h/dense",
           "jamba/dense",
           "rwkv7/base",
-          "plamo2/base"};
+          "plamo2/base",
+          "gemma2/base",
+          "gemma3/base",
+          "gemma4/shared_kv",
+          "phi3/longrope_long",
+          "cohere2/base",
+          "olmo3/yarn",
+          "gpt2/base",
+          "gpt_neox/base"};
 }
 
 std::string stories_folder() {
