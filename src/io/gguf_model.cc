@@ -130,7 +130,7 @@ void add_head_dim(Json& config, const GgufMetadata& m, const GgufFile& file) {
                             quote(m.key("attention.value_length")), values, dim));
   }
   const int64_t rotary = m.integer("rope.dimension_count", dim);
-  if (rotary != dim && dim > 0) {
+  if (m.has("rope.dimension_count") && dim > 0) {
     config.set("partial_rotary_factor", static_cast<double>(rotary) / static_cast<double>(dim));
   }
 }

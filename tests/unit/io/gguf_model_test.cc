@@ -66,7 +66,7 @@ TEST_F(GgufModel, ConfigHasTheKeysOfConfigJson) {
     EXPECT_EQ(c.config.f64("rope_theta"), 1e6);
     EXPECT_TRUE(c.config.flag_or("tie_word_embeddings", false));
     EXPECT_FALSE(c.config.has("rope_scaling"));
-    EXPECT_FALSE(c.config.has("partial_rotary_factor"));
+    EXPECT_EQ(c.config.f64_or("partial_rotary_factor", 1.0), 1.0);
     EXPECT_EQ(c.config.i64("bos_token_id"), 1);
     EXPECT_THAT(c.eos_token_ids(), ElementsAre(2, 5));
     EXPECT_EQ(c.tokenizer_config.str("eos_token"), "</s>");
