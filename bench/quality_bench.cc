@@ -27,7 +27,7 @@ constexpr int64_t kPiece = 128;  // positions whose logits are held at once
 
 std::shared_ptr<const nn::CausalLm> load(apps::LoadedChatModel& model, ops::Activations a) {
   ops::set_cpu_activations(a);
-  apps::load_weights(model);
+  apps::load_weights(model, Device{});
   return model.lm;
 }
 
