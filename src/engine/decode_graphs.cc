@@ -26,7 +26,10 @@ int32_t positions_of(int32_t positions) {
 }  // namespace
 
 DecodeGraphs::Entry* DecodeGraphs::find(int32_t rows, int32_t max_kv_len) {
-  if (rows > kMostRows || max_kv_len > (1 << 24) || cache_.layout().recurrent) return nullptr;
+  const bool by_prompt = model_.spec().prompt_regime > 0;  // the forward looks at the segments
+  if (rows > kMostRows || max_kv_len > (1 << 24) || cache_.layout().recurrent || by_prompt) {
+    return nullptr;
+  }
   // Which launches such a model makes depends on the prompts of the rows.
   if (model_.spec().prompt_regime > 0) return nullptr;
   const std::pair key{rows_of(rows), positions_of(max_kv_len)};

@@ -365,6 +365,8 @@ void StepCaches::write_plans(int32_t num_rows, std::vector<int32_t>& out, int32_
     ops::AttentionPlanSizes sizes =
         ops::write_attention_plan(group, num_rows, cache_->layout().block_tokens, out);
     sizes.max_kv_len = std::max(sizes.max_kv_len, max_kv_len);
+    // Rows beyond those of a step belong to nobody: what they hold does not matter.
+    if (table_words > 0) sizes.has_gaps = false;
     plan_sizes_.push_back(sizes);
     if (table_words > 0) {
       const size_t arrays = static_cast<size_t>(3 * num_rows) + 4 * group.size();

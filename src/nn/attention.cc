@@ -13,6 +13,15 @@ Tensor attention(const Batch& batch, int layer, const Tensor& q, const Tensor& k
   return ops::attention(q, kv, segments, options);
 }
 
+Tensor rotated_attention(const Batch& batch, int layer, const Rope& rope, Tensor& q, Tensor& k,
+                         const Tensor& v, const ops::AttentionOptions& options) {
+  MLXCEL_CHECK(batch.caches != nullptr, "attention needs the caches of the batch");
+  const ops::PagedKv kv = batch.caches->kv(layer);
+  const auto segments = batch.caches->segments(layer);
+  rope.apply_and_append(kv, segments, q, k, v, batch.positions);
+  return ops::attention(q, kv, segments, options);
+}
+
 Tensor latent_attention(const Batch& batch, int layer, const Tensor& q, const Tensor& keys,
                         int64_t v_dim, const ops::AttentionOptions& options) {
   MLXCEL_CHECK(batch.caches != nullptr, "attention needs the caches of the batch");

@@ -142,15 +142,23 @@ Tensor GqaAttention::operator()(const Tensor& x, const Batch& batch) const {  //
   const bool norm_last = options_.qk_norm && options_.qk_norm->after_rope;
   if (options_.qk_norm && !norm_last) norm_queries_and_keys(q, k);
   if (v_norm_) v = (*v_norm_)(v);
-  if (options_.rope) options_.rope->apply(q, k, batch);
+  const bool own_keys = options_.shared_from < 0;
+  const bool rotate_last = options_.rope && own_keys && !norm_last && !options_.value_is_key &&
+                           options_.rope->prompt_regime() == 0;
+  if (options_.rope && !rotate_last) options_.rope->apply(q, k, batch);
   if (norm_last) norm_queries_and_keys(q, k);
   const ops::AttentionOptions how{.scale = options_.scale,
                                   .window = options_.window,
                                   .softcap = options_.softcap,
                                   .sinks = sinks_ ? &sinks_ : nullptr};
-  Tensor o = options_.shared_from < 0
-                 ? attention(batch, layer_, q, k, v, how)
-                 : shared_attention(batch, options_.shared_from, q, how);  // [T, H, Dh]
+  Tensor o;  // [T, H, Dh]
+  if (rotate_last) {
+    o = rotated_attention(batch, layer_, *options_.rope, q, k, v, how);
+  } else if (own_keys) {
+    o = attention(batch, layer_, q, k, v, how);
+  } else {
+    o = shared_attention(batch, options_.shared_from, q, how);
+  }
   o = o.view({-1, options_.num_heads * options_.head_dim});
   if (gate) o = ops::mul(o, gate);
   return o_(o);

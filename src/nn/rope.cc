@@ -188,4 +188,11 @@ void Rope::apply(Tensor& q, Tensor& k, const Batch& batch) const {
   }
 }
 
+void Rope::apply_and_append(const ops::PagedKv& kv, std::span<const ops::AttentionSegment> segments,
+                            Tensor& q, Tensor& k, const Tensor& v, const Tensor& positions) const {
+  MLXCEL_CHECK(!long_freq_, "these positions depend on the prompt's length");
+  ops::rope_append(kv, segments, q, k, v, positions, frequencies_on(q.device(), false),
+                   interleaved_, attention_factor_, table_begin_);
+}
+
 }  // namespace mlxcel::nn

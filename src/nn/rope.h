@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "io/config.h"
 #include "nn/batch.h"
+#include "ops/ops.h"
 #include "tensor/tensor.h"
 
 namespace mlxcel::nn {
@@ -79,6 +81,9 @@ class Rope {
   void apply(Tensor& q, Tensor& k, const Batch& batch) const;
   /// ModelSpec::prompt_regime of a model with these positions.
   int64_t prompt_regime() const { return long_freq_ ? long_from_ : 0; }
+  /// apply(), then k and v go to the cache; k itself may be left unrotated. Not for LongRope.
+  void apply_and_append(const ops::PagedKv& kv, std::span<const ops::AttentionSegment> segments,
+                        Tensor& q, Tensor& k, const Tensor& v, const Tensor& positions) const;
   const Tensor& inv_freq() const { return inv_freq_; }
   float attention_factor() const { return attention_factor_; }
 

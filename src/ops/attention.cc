@@ -66,10 +66,12 @@ void check_plan(std::string_view op, const PagedKv& kv, int64_t rows) {
 
 }  // namespace
 
-void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
-               const Tensor& v) {
-  const OpTable& table = op_table(kv.device.kind);
-  require_kernel(table.kv_append != nullptr, "kv_append", kv.device.kind);
+namespace {
+
+// Checked arguments; the plan is `made` for the call unless the batch has one.
+KvAppendArgs append_args(const PagedKv& kv, std::span<const AttentionSegment> segments,
+                         const Tensor& k, const Tensor& v, CallPlan& made) {
+  require_kernel(op_table(kv.device.kind).kv_append != nullptr, "kv_append", kv.device.kind);
   check_cache("kv_append", kv);
   const RowView kr = row_view("kv_append", "k", k);
   const bool latent = kv.v == nullptr;
@@ -86,7 +88,6 @@ void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, co
   if (!latent) check_alike("kv_append", k, v);
   if (!(k.device() == kv.device))
     bad_argument("kv_append", "k is on another device than the cache");
-  CallPlan made;
   PagedKv planned = kv;
   if (kv.plan == nullptr) {
     for (const AttentionSegment& s : segments) {
@@ -96,14 +97,40 @@ void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, co
   } else {
     check_plan("kv_append", kv, kr.outer);
   }
-  if (kr.outer == 0) return;
-  table.kv_append({.kv = planned,
-                   .segments = segments,
-                   .k = kr.data,
-                   .v = vr.data,
-                   .k_stride = kr.outer_stride,
-                   .v_stride = vr.outer_stride,
-                   .type = kr.type});
+  return {.kv = planned,
+          .segments = segments,
+          .k = kr.data,
+          .v = vr.data,
+          .k_stride = kr.outer_stride,
+          .v_stride = vr.outer_stride,
+          .type = kr.type};
+}
+
+}  // namespace
+
+void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
+               const Tensor& v) {
+  CallPlan made;
+  const KvAppendArgs args = append_args(kv, segments, k, v, made);
+  if (k.dim(0) > 0) op_table(kv.device.kind).kv_append(args);
+}
+
+void rope_append(const PagedKv& kv, std::span<const AttentionSegment> segments, Tensor& q,
+                 Tensor& k, const Tensor& v, const Tensor& positions, const Tensor& inv_freq,
+                 bool interleaved, float attention_factor, int32_t first_position) {
+  const OpTable& table = op_table(kv.device.kind);
+  if (table.rope_append == nullptr || kv.plan == nullptr || kv.v == nullptr) {
+    rope_pair(q, k, positions, inv_freq, interleaved, attention_factor, first_position);
+    return kv_append(kv, segments, k, v);
+  }
+  CallPlan made;
+  RopeAppendArgs args;
+  args.q = rope_args(q, positions, inv_freq, interleaved, attention_factor, first_position);
+  args.k = rope_args(k, positions, inv_freq, interleaved, attention_factor, first_position);
+  args.append = append_args(kv, segments, k, v, made);
+  check_alike("rope_append", q, k);
+  if (q.dim(0) != k.dim(0)) bad_argument("rope_append", "q and k have different numbers of rows");
+  if (q.dim(0) > 0) table.rope_append(args);
 }
 
 Tensor attention(const Tensor& q, const PagedKv& kv, std::span<const AttentionSegment> segments,

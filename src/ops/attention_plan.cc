@@ -10,6 +10,9 @@ AttentionPlanSizes write_attention_plan(std::span<const AttentionSegment> segmen
   AttentionPlanSizes sizes{.num_rows = num_rows,
                            .num_segments = static_cast<int32_t>(segments.size())};
   const auto rows = static_cast<size_t>(num_rows);
+  int32_t covered = 0;
+  for (const AttentionSegment& s : segments) covered += s.q_len;
+  sizes.has_gaps = covered < num_rows;
   const size_t row_segment = out.size();
   out.resize(row_segment + 3 * rows, -1);
   const size_t row_length = row_segment + rows, row_slot = row_length + rows;
@@ -55,7 +58,8 @@ AttentionPlan bind_attention_plan(const AttentionPlanSizes& sizes, const int32_t
                      .num_segments = sizes.num_segments,
                      .num_tiles = sizes.num_tiles,
                      .max_q_len = sizes.max_q_len,
-                     .max_kv_len = sizes.max_kv_len};
+                     .max_kv_len = sizes.max_kv_len,
+                     .has_gaps = sizes.has_gaps};
   const auto take = [&](int64_t count) {
     const int32_t* at = base;
     base += count;

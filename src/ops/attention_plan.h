@@ -17,6 +17,7 @@ inline constexpr int32_t kPlanTileRows = 64;
 struct AttentionPlanSizes {
   int32_t num_rows = 0, num_segments = 0, num_tiles = 0;
   int32_t max_q_len = 0, max_kv_len = 0;
+  bool has_gaps = false;
 };
 
 /// Appends the arrays for `segments` in a batch of `num_rows` rows to `out`. Rows outside every

@@ -24,6 +24,9 @@ const float* vector_of(std::string_view op, std::string_view name, const Tensor&
                        bool optional = false, Device device = {});
 const int32_t* indices_of(std::string_view op, std::string_view name, const Tensor& t,
                           Device device = {});
+/// Checked arguments of rope(); x stays null when there is nothing to rotate (elementwise.cc).
+RopeArgs rope_args(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
+                   float attention_factor, int32_t first_position);
 /// Throws unless both tensors lie on one device and have one element type.
 void check_alike(std::string_view op, const Tensor& a, const Tensor& b);
 

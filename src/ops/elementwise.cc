@@ -198,9 +198,6 @@ Tensor copy_columns(const Tensor& x, int64_t begin, int64_t end) {
   return out;
 }
 
-namespace {
-
-// Checked arguments; x stays null when there is nothing to rotate.
 RopeArgs rope_args(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
                    float attention_factor, int32_t first_position) {
   require_kernel(table_of(x).rope != nullptr, "rope", x.device().kind);
@@ -234,8 +231,6 @@ RopeArgs rope_args(Tensor& x, const Tensor& positions, const Tensor& inv_freq, b
   if (x.numel() > 0 && args.half > 0) args.x = data_of(x);
   return args;
 }
-
-}  // namespace
 
 void rope(Tensor& x, const Tensor& positions, const Tensor& inv_freq, bool interleaved,
           float attention_factor, int32_t first_position) {

@@ -74,6 +74,10 @@ struct KvAppendArgs {
   int64_t k_stride = 0, v_stride = 0;
   DType type = DType::F32;
 };
+struct RopeAppendArgs {
+  RopeArgs q, k;  // of equal frequencies and positions
+  KvAppendArgs append;
+};
 struct AttentionArgs {
   PagedKv kv;
   std::span<const AttentionSegment> segments;
@@ -110,6 +114,7 @@ struct OpTable {
   void (*argmax_rows)(const ArgmaxArgs&) = nullptr;
   void (*rope)(const RopeArgs&) = nullptr;
   void (*kv_append)(const KvAppendArgs&) = nullptr;
+  void (*rope_append)(const RopeAppendArgs&) = nullptr;  // optional: rope and kv_append in one
   void (*attention)(const AttentionArgs&) = nullptr;
   void (*route)(const RouteArgs&) = nullptr;
   void (*expert_linear)(const ExpertLinearArgs&) = nullptr;

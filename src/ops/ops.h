@@ -123,6 +123,7 @@ struct AttentionPlan {
   int32_t num_rows = 0, num_segments = 0, num_tiles = 0;
   int32_t max_q_len = 0;   // longest segment
   int32_t max_kv_len = 0;  // at least that of every segment: grids are sized by it
+  bool has_gaps = false;   // rows of no segment, whose results must be zeros
 };
 
 /// The storage of one layer: k is [num_blocks, Hk, block_tokens, k_dim], v is [num_blocks, Hk,
@@ -161,6 +162,11 @@ struct AttentionOptions {
 /// segment, rounded to the storage type. v must be null exactly when the storage has none.
 void kv_append(const PagedKv& kv, std::span<const AttentionSegment> segments, const Tensor& k,
                const Tensor& v);
+/// rope_pair() of q and k, then kv_append() of k and v; where the batch has a plan this is one
+/// launch, which leaves k itself as it was.
+void rope_append(const PagedKv& kv, std::span<const AttentionSegment> segments, Tensor& q,
+                 Tensor& k, const Tensor& v, const Tensor& positions, const Tensor& inv_freq,
+                 bool interleaved, float attention_factor = 1.0F, int32_t first_position = 0);
 /// softmax(q K^T * scale + causal mask) V per segment; query head h reads key/value head h / (H /
 /// Hk). q [T, H, k_dim]
 /// -> [T, H, v_dim]. Keys are taken in pieces at absolute positions and partial results are merged

@@ -10,12 +10,12 @@ namespace {
 constexpr int kPromptWarps = 4, kPromptRows = kPromptWarps * 16, kPromptStages = 3;
 constexpr int kDecodeRows = 16;
 
-// Sums of the pieces of decoding rows: [segment][kv head][piece][row] of kDim values, then of best
-// and total.
+// What a piece leaves for the last block of its rows: [segment][kv head][piece][row].
 struct Pieces {
-  float* values;
-  float2* sums;  // best, total
-  int pieces, rows;
+  float* values;     // [.., kDim]
+  float2* sums;      // best, total
+  int* done;         // [segment][kv head] blocks that have ended; zero before and after
+  int pieces, rows;  // of each segment and head
   __device__ int64_t at(int segment, int kv_heads, int kv_head, int piece, int row) const {
     return ((int64_t{segment} * kv_heads + kv_head) * pieces + piece) * rows + row;
   }
@@ -25,30 +25,75 @@ __device__ bool decodes(const AttentionParams& p, int segment) {
   return p.plan.segment_q_len[segment] * (p.heads / p.kv_heads) <= kDecodeRows;
 }
 
-// One warp: one piece of one key/value head of one segment.
+// The pieces of all rows of a segment and head, merged in order: one warp a row, some elements a
+// lane.
+template <int kDim>
+__device__ void merge_pieces(const AttentionParams& p, const Pieces& in, const RowMap& map,
+                             int segment, int kv_head, int length0) {
+  constexpr int kEach = kDim / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int r = warp; map.valid(r); r += kTilesInPiece) {
+    const int head = kv_head * map.group + map.head(r), length = length0 + map.token(r) + 1;
+    const int first = p.window > 0 ? max(0, length - p.window) / kAttentionPiece : 0;
+    const int last = (length - 1) / kAttentionPiece;
+    float best = p.sinks != nullptr ? p.sinks[head] * kLog2E : -INFINITY;
+    float total = p.sinks != nullptr ? 1.0F : 0.0F, o[kEach] = {};
+    int64_t at = in.at(segment, p.kv_heads, kv_head, first, r);
+#pragma unroll 4
+    for (int i = first; i <= last; ++i, at += in.rows) {
+      const float2 sums = __ldcg(in.sums + at);
+      float v[kEach];
+      if constexpr (kEach == 4) {
+        *reinterpret_cast<float4*>(v) =
+            __ldcg(reinterpret_cast<const float4*>(in.values + at * kDim + lane * kEach));
+      } else {
+        *reinterpret_cast<float2*>(v) =
+            __ldcg(reinterpret_cast<const float2*>(in.values + at * kDim + lane * kEach));
+      }
+      const MergeWeights w = merge_weights(best, sums.x);
+      total = merge(total, sums.y, w);
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) o[e] = merge(o[e], v[e], w);
+    }
+    auto* out = static_cast<__nv_bfloat16*>(p.out) +
+                ((int64_t{p.plan.segment_row[segment]} + map.token(r)) * p.heads + head) * kDim +
+                lane * kEach;
+#pragma unroll
+    for (int e = 0; e < kEach; e += 2) {
+      *reinterpret_cast<__nv_bfloat162*>(out + e) =
+          __floats2bfloat162_rn(o[e] / total, o[e + 1] / total);
+    }
+  }
+}
+
+// One block: one piece of one key/value head of one segment, a tile of keys a warp. Tiles enter the
+// piece in order, as add_tile() adds them. The last block of the head to end merges its pieces.
 template <class C, int kDim>
-__global__ void __launch_bounds__(32) decode_kernel(AttentionParams p, Pieces out) {
+__global__ void __launch_bounds__(kTilesInPiece * 32) decode_kernel(AttentionParams p, Pieces out) {
   begin_kernel();
   extern __shared__ __align__(128) uint8_t memory[];
-  const int lane = static_cast<int>(threadIdx.x);
-  const int piece_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
+  __shared__ float tile_best[kTilesInPiece][kDecodeRows], tile_keep[kTilesInPiece][kDecodeRows],
+      tile_total[kTilesInPiece][kDecodeRows];
+  __shared__ bool is_last;
+  const int tid = static_cast<int>(threadIdx.x), warp = tid / 32, lane = tid % 32;
+  const int piece = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const int segment = static_cast<int>(blockIdx.z);
   const int kv_len = p.plan.segment_kv_len[segment], q_len = p.plan.segment_q_len[segment];
-  const int begin = piece_index * kAttentionPiece;
+  const int begin = piece * kAttentionPiece;
   if (q_len == 0 || begin >= kv_len || !decodes(p, segment)) return;
-  if (p.window > 0 && begin + kAttentionPiece <= kv_len - q_len + 1 - p.window) return;
+  const int oldest = p.window > 0 ? max(0, kv_len - q_len + 1 - p.window) : 0;
+  const int first_piece = oldest / kAttentionPiece;
+  if (piece < first_piece) return;
   const int32_t* table = p.plan.tables + p.plan.table_begin[segment];
-  const uint32_t stages = shared_address(memory);
   constexpr uint32_t kTile = kKeyTileBytes<kDim>;
-#pragma unroll
-  for (int t = 0; t < kTilesInPiece; ++t) {
-    const int tile = piece_index * kTilesInPiece + t;
-    copy_key_tile<kDim, 32>(p, static_cast<const uint16_t*>(p.k), table, kv_head, tile, kv_len,
-                            stages + static_cast<uint32_t>(2 * t) * kTile);
-    copy_key_tile<kDim, 32>(p, static_cast<const uint16_t*>(p.v), table, kv_head, tile, kv_len,
-                            stages + static_cast<uint32_t>(2 * t + 1) * kTile);
-    commit_copies();
-  }
+  uint8_t* mine = memory + 2 * warp * kTile;
+  const uint32_t keys = shared_address(mine);
+  const int tile = piece * kTilesInPiece + warp;
+  copy_key_tile<kDim, 32>(p, static_cast<const uint16_t*>(p.k), table, kv_head, tile, kv_len, keys);
+  commit_copies();
+  copy_key_tile<kDim, 32>(p, static_cast<const uint16_t*>(p.v), table, kv_head, tile, kv_len,
+                          keys + kTile);
+  commit_copies();
   const RowMap map{p.heads / p.kv_heads, q_len};
   uint32_t q[kDim / 16][4];
   load_queries<C, kDim>(p, map, p.plan.segment_row[segment], kv_head, 0, lane, q);
@@ -58,71 +103,81 @@ __global__ void __launch_bounds__(32) decode_kernel(AttentionParams p, Pieces ou
     const int r = lane / 4 + 8 * h;
     length[h] = map.valid(r) ? kv_len - q_len + map.token(r) + 1 : 0;
   }
-  Partial<kDim> piece;
-  piece.clear();
-#pragma unroll 1
-  for (int t = 0; t < kTilesInPiece; ++t) {
-    switch (t) {
-      case 0:
-        wait_copies<3>();
-        break;
-      case 1:
-        wait_copies<2>();
-        break;
-      case 2:
-        wait_copies<1>();
-        break;
-      default:
-        wait_copies<0>();
-    }
-    __syncwarp();
-    const uint32_t keys = stages + static_cast<uint32_t>(2 * t) * kTile;
-    add_tile<C, kDim>(p, q, length, begin + t * kKeyTile, lane, keys, keys + kTile, piece);
+  wait_copies<1>();
+  __syncwarp();
+  float s[kKeyTile / 8][4], best[2], total[2];
+  score_tile<C, kDim>(p, q, length, tile * kKeyTile, lane, keys, s, best);
+  if (lane % 4 == 0) {
+    tile_best[warp][lane / 4] = best[0];
+    tile_best[warp][lane / 4 + 8] = best[1];
   }
-  close_piece(piece);
+  __syncthreads();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int r = lane / 4 + 8 * h;
-    if (!map.valid(r)) continue;
-    const int64_t at = out.at(segment, p.kv_heads, kv_head, piece_index, r);
-    if (lane % 4 == 0) out.sums[at] = make_float2(piece.best[h], piece.total[h]);
-#pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
-      *reinterpret_cast<float2*>(out.values + at * kDim + n * 8 + lane % 4 * 2) =
-          make_float2(piece.o[n][2 * h], piece.o[n][2 * h + 1]);
-    }
+    float before = -INFINITY;
+    for (int t = 0; t < warp; ++t) before = fmaxf(before, tile_best[t][lane / 4 + 8 * h]);
+    best[h] = fmaxf(best[h], before);
+    if (lane % 4 == 0) tile_keep[warp][lane / 4 + 8 * h] = keep_of(before, best[h]);
   }
+  weigh_tile(s, best, total);
+  if (lane % 4 == 0) {
+    tile_total[warp][lane / 4] = total[0];
+    tile_total[warp][lane / 4 + 8] = total[1];
+  }
+  wait_copies<0>();
+  __syncwarp();
+  // The sums of the tile's values take the place of its keys.
+  auto* values = reinterpret_cast<float*>(mine);
+  value_tile<C, kDim>(s, lane, keys + kTile, [&](int n, const float(&sums)[2][4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = lane / 4 + i / 2 * 8, d = n * 16 + i % 2 * 8 + lane % 4 * 2;
+      if (!map.valid(r)) continue;
+      *reinterpret_cast<float2*>(values + r * kDim + d) =
+          make_float2(sums[i % 2][i / 2 * 2], sums[i % 2][i / 2 * 2 + 1]);
+    }
+  });
+  __syncthreads();
+  const int rows = map.group * map.tokens;
+  for (int i = tid; i < rows * kDim; i += kTilesInPiece * 32) {
+    const int r = i / kDim;
+    float o = 0.0F;
+#pragma unroll
+    for (int t = 0; t < kTilesInPiece; ++t) {
+      const auto* part = reinterpret_cast<const float*>(memory + 2 * t * kTile);
+      o = fmaf(o, tile_keep[t][r], part[i]);
+    }
+    out.values[out.at(segment, p.kv_heads, kv_head, piece, r) * kDim + i % kDim] = o;
+  }
+  if (tid < rows) {
+    float sum = 0.0F, most = -INFINITY;
+    for (int t = 0; t < kTilesInPiece; ++t) {
+      sum = fmaf(sum, tile_keep[t][tid], tile_total[t][tid]);
+      most = fmaxf(most, tile_best[t][tid]);
+    }
+    out.sums[out.at(segment, p.kv_heads, kv_head, piece, tid)] = make_float2(most, sum);
+  }
+  __threadfence();
+  __syncthreads();
+  if (tid == 0) {
+    int* done = out.done + segment * p.kv_heads + kv_head;
+    const int blocks = (kv_len - 1) / kAttentionPiece - first_piece + 1;
+    is_last = atomicAdd(done, 1) == blocks - 1;
+    if (is_last) *done = 0;
+  }
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  merge_pieces<kDim>(p, out, map, segment, kv_head, kv_len - q_len);
 }
 
-// One block a row and query head, a thread for each value.
-template <int kDim>
-__global__ void __launch_bounds__(kDim) merge_kernel(AttentionParams p, Pieces in) {
+// Rows of no segment.
+__global__ void __launch_bounds__(128) zero_kernel(AttentionParams p) {
   begin_kernel();
-  const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
-  const int segment = p.plan.row_segment[row], d = static_cast<int>(threadIdx.x);
-  auto* out = static_cast<__nv_bfloat16*>(p.out) + (int64_t{row} * p.heads + head) * kDim + d;
-  if (segment < 0) {
-    *out = __float2bfloat16_rn(0.0F);
-    return;
-  }
-  if (!decodes(p, segment)) return;
-  const int group = p.heads / p.kv_heads, length = p.plan.row_length[row];
-  const int r = (row - p.plan.segment_row[segment]) * group + head % group;
-  const int first = p.window > 0 ? max(0, length - p.window) / kAttentionPiece : 0;
-  const int last = (length - 1) / kAttentionPiece;
-  float best = p.sinks != nullptr ? p.sinks[head] * kLog2E : -INFINITY;
-  float total = p.sinks != nullptr ? 1.0F : 0.0F, value = 0.0F;
-  const int64_t step = in.rows;
-  int64_t at = in.at(segment, p.kv_heads, head / group, first, r);
-#pragma unroll 4
-  for (int i = first; i <= last; ++i, at += step) {
-    const float2 sums = in.sums[at];
-    const float v = in.values[at * kDim + d];
-    const MergeWeights w = merge_weights(best, sums.x);
-    total = merge(total, sums.y, w);
-    value = merge(value, v, w);
-  }
-  *out = __float2bfloat16_rn(value / total);
+  const int64_t row = blockIdx.x, size = int64_t{p.heads} * p.v_dim;
+  if (p.plan.row_segment[row] >= 0) return;
+  auto* out = static_cast<__nv_bfloat16*>(p.out) + row * size;
+  for (int64_t i = threadIdx.x; i < size; i += 128) out[i] = __float2bfloat16_rn(0.0F);
 }
 
 // One block: 64 rows (tokens and heads of one group) of a segment, all their pieces.
@@ -172,7 +227,7 @@ __global__ void __launch_bounds__(kPromptWarps * 32)
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int r = warp * 16 + lane / 4 + 8 * h;
-    length[h] = map.valid(r) ? before + map.token(r) + 1 : 0;
+    length[h] = map.valid(r) ? before + map.token(r) + 1 : end;  // goes nowhere
     if (p.sinks != nullptr && map.valid(r)) {
       merged.best[h] = p.sinks[kv_head * map.group + map.head(r)] * kLog2E;
       merged.total[h] = 1.0F;
@@ -186,7 +241,6 @@ __global__ void __launch_bounds__(kPromptWarps * 32)
     const uint32_t keys = stages + static_cast<uint32_t>(tile % kPromptStages * 2) * kTile;
     add_tile<C, kDim>(p, q, length, tile * kKeyTile, lane, keys, keys + kTile, piece);
     if (tile % kTilesInPiece != kTilesInPiece - 1 && tile + 1 < end_tile) continue;
-    close_piece(piece);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const MergeWeights w = merge_weights(merged.best[h], piece.best[h]);
@@ -227,17 +281,16 @@ void run_decode(const AttentionParams& p) {
   Pieces pieces{};
   pieces.pieces = (p.plan.max_kv_len + kAttentionPiece - 1) / kAttentionPiece;
   pieces.rows = std::min(kDecodeRows, p.heads / p.kv_heads * std::max(1, p.plan.max_q_len));
-  const int64_t count = int64_t{p.plan.num_segments} * p.kv_heads * pieces.pieces * pieces.rows;
+  const int64_t heads = int64_t{p.plan.num_segments} * p.kv_heads;
+  const int64_t count = heads * pieces.pieces * pieces.rows;
   const Scratch values(count * kDim * 4), sums(count * 8);
   pieces.values = values.as<float>();
   pieces.sums = sums.as<float2>();
+  pieces.done = zeroed_counters(heads);
   const dim3 grid(static_cast<unsigned>(pieces.pieces), static_cast<unsigned>(p.kv_heads),
                   static_cast<unsigned>(p.plan.num_segments));
-  launch(decode_kernel<C, kDim>, grid, 32, kShared, p, pieces);
+  launch(decode_kernel<C, kDim>, grid, kTilesInPiece * 32, kShared, p, pieces);
   MLXCEL_CUDA_LAUNCHED("attention of decoding rows");
-  const dim3 rows(static_cast<unsigned>(p.plan.num_rows), static_cast<unsigned>(p.heads));
-  launch(merge_kernel<kDim>, rows, kDim, 0, p, pieces);
-  MLXCEL_CUDA_LAUNCHED("merging of attention");
 }
 
 template <class C, int kDim>
@@ -255,8 +308,11 @@ void run_prompt(const AttentionParams& p) {
 
 template <class C, int kDim>
 void run(const AttentionParams& p) {
-  // Also writes the zeros of rows without a segment.
-  run_decode<C, kDim>(p);
+  if (p.plan.has_gaps) {
+    launch(zero_kernel, static_cast<unsigned>(p.plan.num_rows), 128, 0, p);
+    MLXCEL_CUDA_LAUNCHED("rows without a segment");
+  }
+  if (p.plan.num_segments > 0) run_decode<C, kDim>(p);
   if (p.plan.num_tiles > 0) run_prompt<C, kDim>(p);
 }
 

@@ -34,6 +34,7 @@ void copy_rows(const ops::UnaryArgs& args);
 void argmax_rows(const ops::ArgmaxArgs& args);
 void take_rows(const ops::TakeRowsArgs& args);
 void rope(const ops::RopeArgs& args);
+void rope_append(const ops::RopeAppendArgs& args);
 void kv_append(const ops::KvAppendArgs& args);
 void attention(const ops::AttentionArgs& args);
 void linear(const ops::LinearArgs& args);

@@ -58,6 +58,16 @@ struct GroupScales {
 template <class F>
 __device__ inline GroupScales<F> group_scales(const TileWords<F>& w, int set, bool is_f16) {
   GroupScales<F> g;
+  if constexpr (F::kBits != 8 && F::kKind == ScaleKind::Pair) {
+    if (!is_f16) {  // bf16 as stored
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        g.scale[h] = as_pair(__byte_perm(w.scales[2 * set + h], 0, 0x1010));
+        g.bias[h] = as_pair(__byte_perm(w.scales[2 * set + h], 0, 0x3232));
+      }
+      return g;
+    }
+  }
   g.exact = scales_of<F>(w, set, is_f16);
   if constexpr (F::kBits != 8) {
 #pragma unroll
@@ -69,28 +79,35 @@ __device__ inline GroupScales<F> group_scales(const TileWords<F>& w, int set, bo
   return g;
 }
 
+/// (a & kMask) | c in one instruction, which needs one of the constants in a register.
+template <uint32_t kMask>
+__device__ inline uint32_t masked_or(uint32_t a, uint32_t c) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(r) : "r"(a), "n"(kMask), "r"(c));
+  return r;
+}
+
 /// Codes of register p of step j as bf16 128 + code.
 template <class F>
 __device__ inline uint32_t code_pair(const TileWords<F>& w, int j, int p) {
-  constexpr uint32_t k128 = 0x43004300U;
-  uint32_t r = k128;
-  int next = 0, shift = 0;
+  uint32_t r;
+  asm("mov.b32 %0, 0x43004300;" : "=r"(r));
+  [[maybe_unused]] int next = 0;
+  constexpr int kHigh = (F::kBits & 4) != 0 ? 4 : 0, kTop = kHigh + ((F::kBits & 2) != 0 ? 2 : 0);
   if constexpr ((F::kBits & 4) != 0) {
-    r |= (w.codes[j] >> (4 * p)) & 0x000F000FU;
+    r = masked_or<0x000F000FU>(w.codes[j] >> (4 * p), r);
     next = 4;
-    shift = 4;
   }
   if constexpr ((F::kBits & 2) != 0) {
-    const int at = 2 * p + 8 * (j % 2) - shift;
+    const int at = 2 * p + 8 * (j % 2) - kHigh;
     const uint32_t v = w.codes[next + j / 2];
-    r |= (at >= 0 ? v >> at : v << -at) & (0x00030003U << shift);
+    r = masked_or<(0x00030003U << kHigh)>(at >= 0 ? v >> at : v << -at, r);
     next += 2;
-    shift += 2;
   }
   if constexpr ((F::kBits & 1) != 0) {
-    const int at = p + 4 * j - shift;
+    const int at = p + 4 * j - kTop;
     const uint32_t v = w.codes[next];
-    r |= (at >= 0 ? v >> at : v << -at) & (0x00010001U << shift);
+    r = masked_or<(0x00010001U << kTop)>(at >= 0 ? v >> at : v << -at, r);
   }
   return r;
 }

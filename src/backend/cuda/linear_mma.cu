@@ -22,8 +22,8 @@ const MmaFormat* const kFormats[] = {
     &kFormat5Symmetric32,  &kFormat5TwoPair,      &kFormat3Pair64,      &kFormat3Pair32,
     &kFormat3TwoSymmetric, &kFormat2Pair64,       &kFormat2Pair32,      &kFormat2TwoPair};
 
-// Enough warps to keep memory busy for matrices of few rows: about 16 on each of 132
-// multiprocessors. Fixed by the matrix, not by the device: it decides the bits.
+// Enough warps to keep memory busy for matrices of few rows. Fixed by the matrix, not by the
+// device: it decides the bits.
 int slices_for(const FragmentLayout& l) {
   int slices = 1;
   while (slices < 8 && l.tile_rows * slices * 2 <= 2112 &&

@@ -38,101 +38,60 @@ struct MmaParams {
   bool y_f32 = false, f16_scales = false;
 };
 
-// Copies columns [begin, begin + kChunkCols) of x into one stage, zeros beyond its edges.
-template <int kColumns>
-__device__ inline void copy_chunk(const MmaParams& p, int row0, int64_t begin, uint32_t stage) {
-  constexpr int kPacks = kChunkCols / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < kColumns * kPacks; i += kMmaThreads) {
-    const int n = i / kPacks, c = i % kPacks;
-    const int64_t col = begin + c * 8;
-    const bool valid = row0 + n < p.m && col < p.layout.cols;
-    const __nv_bfloat16* from = valid ? p.x + (row0 + n) * p.x_stride + col : p.x;
-    copy16_async(stage + static_cast<uint32_t>(n * kChunkStride + c * 8) * 2, from, valid);
+/// acc += one tile of weights times 64 columns of x. `x` is the address of the lane's row and
+/// column part (ldmatrix4), `x_rows` the bytes between groups of 8 rows. Calls `taken` once the
+/// words of the tile are no longer needed.
+template <class F, int kNTiles, class Taken>
+__device__ inline void multiply_tile(const TileWords<F>& w, bool f16_scales, uint32_t x,
+                                     uint32_t x_rows, float (&acc)[kNTiles][4],
+                                     const Taken& taken) {
+  GroupScales<F> scales;
+#pragma unroll
+  for (int pair = 0; pair < 2; ++pair) {
+    uint32_t a[2][4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int j = pair * 2 + half;
+      if constexpr (!F::kDense) {
+        if (j % (4 / F::kSets) == 0) {
+          scales = group_scales<F>(w, j / (4 / F::kSets), f16_scales);
+        }
+      }
+      fragment<F>(w, scales, j, a[half]);
+    }
+    if (pair == 1) taken();
+#pragma unroll
+    for (int n = 0; n < kNTiles; ++n) {
+      uint32_t b[4];
+      ldmatrix4(b, x + static_cast<uint32_t>(n) * x_rows + static_cast<uint32_t>(pair) * 64);
+      mma_bf16(acc[n], a[0], b[0], b[1]);
+      mma_bf16(acc[n], a[1], b[2], b[3]);
+    }
   }
 }
 
-template <class F, int kNTiles>
-__global__ void __launch_bounds__(kMmaThreads, kNTiles <= 2 ? 2 : 1) mma_kernel(MmaParams p) {
+/// Writes the sum of row `row` of x and row `out` of the matrix.
+__device__ inline void store_sum(const MmaParams& p, int row, int64_t out, float sum) {
+  if (p.bias != nullptr) sum += p.bias[out];
+  const int64_t at = row * p.y_stride + out;
+  if (p.y_f32) {
+    static_cast<float*>(p.y)[at] = sum;
+  } else {
+    static_cast<__nv_bfloat16*>(p.y)[at] = __float2bfloat16_rn(sum);
+  }
+}
+
 #if __CUDA_ARCH__ >= 900
+/// Adds the slices' sums in order and writes y. `memory` is shared and no longer used otherwise.
+template <int kNTiles>
+__device__ inline void finish_slices(const MmaParams& p, uint8_t* memory,
+                                     const float (&acc)[kNTiles][4]) {
   namespace cg = cooperative_groups;
   constexpr int kColumns = kNTiles * 8;
-  constexpr int kAhead = F::kDense ? 2 : 4;  // tiles of weights on their way to registers
-  constexpr uint32_t kStageBytes = kColumns * kChunkStride * 2;
-  extern __shared__ __align__(128) uint8_t memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t tile_row = int64_t{blockIdx.x} * kMmaWarps + warp;
-  const bool active = tile_row < p.layout.tile_rows;
   const int row0 = static_cast<int>(blockIdx.z) * kColumns;
-  const int64_t first = int64_t{blockIdx.y} * p.slice_tiles;
-  const int64_t last = min(first + p.slice_tiles, p.layout.tile_cols);
-  const uint32_t stages = shared_address(memory);
-
-  allow_next_launch();
-  TileWords<F> words[kAhead];
-  const auto fetch = [&](int64_t tile, TileWords<F>& w) {
-    if (active && tile < last) load_tile<F>(p.layout, p.data, tile_row, tile, lane, w);
-  };
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) fetch(first + u, words[u]);  // weights do not wait for x
-  wait_for_last_launch();
-
-  float acc[kNTiles][4] = {};
-  const int chunks = static_cast<int>((last - first + kChunkTiles - 1) / kChunkTiles);
-#pragma unroll
-  for (int c = 0; c < kChunkStages - 1; ++c) {
-    if (c < chunks)
-      copy_chunk<kColumns>(p, row0, (first + c * kChunkTiles) * kTileCols,
-                           stages + c * kStageBytes);
-    commit_copies();
-  }
-  const uint32_t lane_offset = static_cast<uint32_t>((lane % 8) * kChunkStride + lane / 8 * 8) * 2;
-  for (int c = 0; c < chunks; ++c) {
-    wait_copies<kChunkStages - 2>();
-    __syncthreads();
-    const int next = c + kChunkStages - 1;
-    if (next < chunks) {
-      copy_chunk<kColumns>(p, row0, (first + next * kChunkTiles) * kTileCols,
-                           stages + next % kChunkStages * kStageBytes);
-    }
-    commit_copies();
-    if (!active) continue;
-    const uint32_t stage = stages + c % kChunkStages * kStageBytes + lane_offset;
-#pragma unroll
-    for (int u = 0; u < kChunkTiles; ++u) {
-      const int64_t tile = first + c * kChunkTiles + u;
-      if (tile >= last) break;
-      TileWords<F>& w = words[u % kAhead];
-      GroupScales<F> scales;
-#pragma unroll
-      for (int pair = 0; pair < 2; ++pair) {
-        uint32_t a[2][4];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int j = pair * 2 + half;
-          if constexpr (!F::kDense) {
-            if (j % (4 / F::kSets) == 0) {
-              scales = group_scales<F>(w, j / (4 / F::kSets), p.f16_scales);
-            }
-          }
-          fragment<F>(w, scales, j, a[half]);
-        }
-        if (pair == 1) fetch(tile + kAhead, w);
-#pragma unroll
-        for (int n = 0; n < kNTiles; ++n) {
-          uint32_t b[4];
-          ldmatrix4(
-              b,
-              stage + static_cast<uint32_t>(n * 8 * kChunkStride + u * kTileCols + pair * 32) * 2);
-          mma_bf16(acc[n], a[0], b[0], b[1]);
-          mma_bf16(acc[n], a[1], b[2], b[3]);
-        }
-      }
-    }
-  }
-
-  // Partial sums, [column of y][row of the block], in shared memory of each slice.
-  wait_copies<0>();
   __syncthreads();
+  // Partial sums, [column of y][row of the block], in shared memory of each slice.
   constexpr int kSumStride = kMmaRows + 4;
   auto* sums = reinterpret_cast<float*>(memory);
 #pragma unroll
@@ -162,16 +121,10 @@ __global__ void __launch_bounds__(kMmaThreads, kNTiles <= 2 ? 2 : 1) mma_kernel(
       const float part = from[column * kSumStride + row];
       sum = s == 0 ? part : sum + part;
     }
-    if (p.bias != nullptr) sum += p.bias[out];
-    const int64_t at = (row0 + column) * p.y_stride + out;
-    if (p.y_f32) {
-      static_cast<float*>(p.y)[at] = sum;
-    } else {
-      static_cast<__nv_bfloat16*>(p.y)[at] = __float2bfloat16_rn(sum);
-    }
+    store_sum(p, row0 + column, out, sum);
   }
   if (p.slices > 1) cluster.sync();  // others may still read this block's sums
-#endif
 }
+#endif
 
 }  // namespace mlxcel::cuda

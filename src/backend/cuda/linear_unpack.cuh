@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kUnpackThreads)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t tile_row = tile / l.tile_cols, tile_col = tile % l.tile_cols;
   TileWords<F> w;
-  load_tile<F>(l, data, tile_row, tile_col, lane, w);
+  TileReader<F>(l, data, tile_row, lane).load(static_cast<int>(tile_col), w);
   GroupScales<F> scales;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {

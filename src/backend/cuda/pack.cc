@@ -1,5 +1,6 @@
 // Rewrites stored matrices into the layout CudaFragment (fragment_layout.h), in host memory.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace {
 
 // The rows of one tile as they come from their sources.
 struct TileInput {
-  std::vector<uint8_t> codes;  // [16][padded cols]
+  std::vector<uint8_t> codes;       // of one source, [rows][cols]
+  std::vector<uint8_t> tile_codes;  // [16][padded cols]
   std::vector<float> scales, biases;
   std::vector<uint16_t> super_scales, super_biases;
   std::vector<int8_t> sub_scales, sub_biases;
@@ -40,33 +42,61 @@ std::vector<RowRange> ranges_of(std::span<const MatrixSource* const> sources, in
   return out;
 }
 
-void put_code(const FragmentLayout& l, uint8_t* out, int64_t tile, int row, int col,
-              uint32_t code) {
-  const FragmentPlace at = fragment_place(row, col);
-  const int p = at.element / 2, h = at.element % 2, j = at.step;
-  const int64_t lane = tile * kLanes + at.lane;
-  if (l.bits == 8) {
-    out[l.bytes8 + lane * 32 + (2 * j + at.element / 4) * 4 + at.element % 4] =
-        static_cast<uint8_t>(code);
-    return;
+// Places of a lane's elements in a tile of codes [16][64]: [step][lane][element].
+struct ElementPlaces {
+  std::array<std::array<std::array<uint16_t, 8>, kLanes>, 4> at{};
+};
+
+const ElementPlaces& element_places() {
+  static const ElementPlaces places = [] {
+    ElementPlaces p;
+    for (int row = 0; row < kTileRows; ++row) {
+      for (int col = 0; col < kTileCols; ++col) {
+        const FragmentPlace f = fragment_place(row, col);
+        p.at[static_cast<size_t>(f.step)][static_cast<size_t>(f.lane)]
+            [static_cast<size_t>(f.element)] = static_cast<uint16_t>(row * kTileCols + col);
+      }
+    }
+    return p;
+  }();
+  return places;
+}
+
+void put_word(uint8_t* out, int64_t place, uint32_t word) {
+  std::memcpy(out + place * 4, &word, 4);
+}
+
+// One tile of codes [16][64] into the planes.
+void put_tile(const FragmentLayout& l, const uint8_t* codes, int64_t tile, uint8_t* out) {
+  const ElementPlaces& places = element_places();
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    const int64_t at = tile * kLanes + static_cast<int64_t>(lane);
+    uint32_t two[2] = {}, one = 0;
+    for (size_t j = 0; j < 4; ++j) {
+      const auto& from = places.at[j][lane];
+      uint32_t four = 0, bytes[2] = {};
+      for (uint32_t e = 0; e < 8; ++e) {
+        const uint32_t code = codes[from[e]], p = e / 2, h = e % 2;
+        const uint32_t high = (l.bits & 4) != 0 ? code >> 4 : code;
+        bytes[e / 4] |= code << (8 * (e % 4));
+        four |= (code & 15U) << (4 * p + 16 * h);
+        two[j / 2] |= (high & 3U) << (2 * p + 8 * (j % 2) + 16 * h);
+        const uint32_t top = (l.bits & 2) != 0 ? high >> 2 : high;
+        one |= (top & 1U) << (p + 4 * static_cast<uint32_t>(j) + 16 * h);
+      }
+      if (l.bits == 8) {
+        put_word(out + l.bytes8, at * 8 + static_cast<int64_t>(2 * j), bytes[0]);
+        put_word(out + l.bytes8, at * 8 + static_cast<int64_t>(2 * j + 1), bytes[1]);
+      } else if ((l.bits & 4) != 0) {
+        put_word(out + l.plane4, at * 4 + static_cast<int64_t>(j), four);
+      }
+    }
+    if (l.bits != 8 && (l.bits & 2) != 0) {
+      put_word(out + l.plane2, at * 2, two[0]);
+      put_word(out + l.plane2, at * 2 + 1, two[1]);
+    }
+    if (l.bits != 8 && (l.bits & 1) != 0) put_word(out + l.plane1, at, one);
   }
-  const auto put = [&](int64_t plane, int words, int word, int bit, uint32_t field) {
-    uint8_t* to = out + plane + (lane * words + word) * 4;
-    uint32_t w = 0;
-    std::memcpy(&w, to, 4);
-    w |= field << bit;
-    std::memcpy(to, &w, 4);
-  };
-  int shift = 0;
-  if ((l.bits & 4) != 0) {
-    put(l.plane4, 4, j, 4 * p + 16 * h, code & 15U);
-    shift = 4;
-  }
-  if ((l.bits & 2) != 0) {
-    put(l.plane2, 2, j / 2, 2 * p + 8 * (j % 2) + 16 * h, code >> shift & 3U);
-    shift += 2;
-  }
-  if ((l.bits & 1) != 0) put(l.plane1, 1, 0, p + 4 * j + 16 * h, code >> shift & 1U);
 }
 
 void put_typed(DType type, uint8_t* out, int64_t index, float value) {
@@ -128,17 +158,27 @@ void put_affine(const FragmentLayout& l, const RowRange& range, int64_t tile_row
                 uint8_t* out) {
   read_scales(l, range, in);
   for (int64_t r = 0; r < range.count; ++r) {
-    const auto row = static_cast<int>(range.at + r);
-    const uint8_t* codes = in.codes.data() + r * l.cols;
-    for (int64_t c = 0; c < l.cols; ++c) {
-      put_code(l, out, tile_row * l.tile_cols + c / kTileCols, row, static_cast<int>(c % kTileCols),
-               codes[c]);
-    }
+    const int64_t row = range.at + r;
+    std::memcpy(in.tile_codes.data() + row * l.tile_cols * kTileCols, in.codes.data() + r * l.cols,
+                static_cast<size_t>(l.cols));
     if (l.sub_scale_bits == 0) {
       put_scales(l, in, tile_row * kTileRows + row, r, l.cols / l.group, out);
     } else {
       put_sub_scales(l, in, tile_row * kTileRows + row, r, out);
     }
+  }
+}
+
+// The collected codes of a whole row of tiles.
+void put_codes(const FragmentLayout& l, int64_t tile_row, const TileInput& in, uint8_t* out) {
+  const int64_t stride = l.tile_cols * kTileCols;
+  std::array<uint8_t, kTileRows * kTileCols> tile{};
+  for (int64_t t = 0; t < l.tile_cols; ++t) {
+    for (int64_t row = 0; row < kTileRows; ++row) {
+      std::memcpy(tile.data() + row * kTileCols,
+                  in.tile_codes.data() + row * stride + t * kTileCols, kTileCols);
+    }
+    put_tile(l, tile.data(), tile_row * l.tile_cols + t, out);
   }
 }
 
@@ -202,7 +242,11 @@ void fragment_pack(std::span<const MatrixSource* const> sources, void* out) {
   std::memset(bytes, 0, static_cast<size_t>(l.total_bytes));
   ThreadPool::shared().parallel_for(l.tile_rows, 1, [&](int64_t begin, int64_t end) {
     TileInput in;
+    const bool affine = l.kind != WeightFormat::Kind::Dense;
     for (int64_t tile_row = begin; tile_row < end; ++tile_row) {
+      if (affine) {
+        in.tile_codes.assign(static_cast<size_t>(kTileRows * l.tile_cols * kTileCols), 0);
+      }
       for (const RowRange& range : ranges_of(sources, tile_row * kTileRows)) {
         if (l.kind == WeightFormat::Kind::Dense) {
           put_dense(l, range, tile_row, in, bytes);
@@ -211,6 +255,7 @@ void fragment_pack(std::span<const MatrixSource* const> sources, void* out) {
         }
         range.source->release_rows(range.begin, range.count);
       }
+      if (affine) put_codes(l, tile_row, in, bytes);
     }
   });
 }

@@ -21,6 +21,7 @@ void register_ops(ops::OpTable& t) {
   t.take_rows = take_rows;
   t.rope = rope;
   t.kv_append = kv_append;
+  t.rope_append = rope_append;
   t.attention = attention;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "backend/cuda/allocator.h"
@@ -158,6 +159,20 @@ cudaStream_t stream() {
 
 int num_multiprocessors() { return facts().properties.multiProcessorCount; }
 int compute_capability() { return facts().properties.major * 10 + facts().properties.minor; }
+
+int* zeroed_counters(int64_t count) {
+  // Kept for good: recorded graphs hold the address. A larger one is made beside it.
+  static int* counters = nullptr;
+  static int64_t size = 0;
+  if (count > size) {
+    size = std::max<int64_t>(count * 2, 16384);
+    void* data = nullptr;
+    MLXCEL_CUDA(cudaMalloc(&data, static_cast<size_t>(size) * sizeof(int)));
+    MLXCEL_CUDA(cudaMemsetAsync(data, 0, static_cast<size_t>(size) * sizeof(int), stream()));
+    counters = static_cast<int*>(data);
+  }
+  return counters;
+}
 
 Scratch::Scratch(int64_t bytes) {
   Allocator::Block* block = allocator().take(bytes);

@@ -23,6 +23,9 @@ int num_multiprocessors();
 /// Compute capability times ten: 90 for Hopper.
 int compute_capability();
 
+/// At least `count` integers that are zero between kernels: who counts in them leaves zeros behind.
+int* zeroed_counters(int64_t count);
+
 /// Device memory for the duration of one op, given back in stream order.
 class Scratch {
  public:

@@ -1,105 +1,80 @@
-// Formats of packed weights as types, and loading what one lane needs of a tile.
+// Bringing the tiles of packed weights to the lanes: straight to registers, or by way of shared
+// memory.
 #pragma once
 
-#include "backend/cuda/convert.cuh"
-#include "backend/cuda/fragment_layout.h"
+#include "backend/cuda/mma.cuh"
+#include "backend/cuda/weight_format.cuh"
 
 namespace mlxcel::cuda {
 
-/// How scales are stored, as far as code differs: 16-bit values of either type, or two levels.
-enum class ScaleKind { None, Pair, Symmetric, TwoPair, TwoSymmetric };
-
-/// One weight format of the tensor-core kernels. kSets: groups in the 64 columns of a tile (1 for
-/// groups of 64 and 128). kBits 16 is dense bf16.
-template <int kBitsOf, ScaleKind kKindOf, int kSetsOf>
-struct FragmentFormat {
-  static constexpr int kBits = kBitsOf, kSets = kSetsOf;
-  static constexpr ScaleKind kKind = kKindOf;
-  static constexpr bool kDense = kBits == 16;
-  static constexpr bool kTwoLevels =
-      kKind == ScaleKind::TwoPair || kKind == ScaleKind::TwoSymmetric;
-  static constexpr bool kPair = kKind == ScaleKind::Pair || kKind == ScaleKind::TwoPair;
-  static constexpr int kCodeWords = kDense ? 16 : kBits;  // of a lane in a tile
-};
-
-/// What one lane needs of one tile, as loaded.
+/// One lane's places in the tiles of one tile row; tiles are then found by additions.
 template <class F>
-struct TileWords {
-  uint32_t codes[F::kCodeWords];
-  uint32_t scales[F::kDense ? 1 : F::kSets * 2];  // raw words of the groups
-  uint32_t supers[F::kTwoLevels ? 2 : 1];
-};
+struct TileReader {
+  const uint8_t *plane4, *plane2, *plane1, *wide, *scales, *supers;
+  int group_shift;  // tiles that share a group, as a power of two
 
-__device__ inline uint32_t load_word(const uint8_t* p) {
-  return __ldg(reinterpret_cast<const unsigned int*>(p));
-}
-__device__ inline uint32_t load_half_word(const uint8_t* p) {
-  return __ldg(reinterpret_cast<const unsigned short*>(p));
-}
-
-template <int kWords>
-__device__ inline void load_words(const uint8_t* p, uint32_t* out) {
-  if constexpr (kWords == 4) {
-    const uint4 v = __ldcs(reinterpret_cast<const uint4*>(p));
-    out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
-  } else if constexpr (kWords == 2) {
-    const uint2 v = __ldcs(reinterpret_cast<const uint2*>(p));
-    out[0] = v.x, out[1] = v.y;
-  } else {
-    out[0] = __ldcs(reinterpret_cast<const unsigned int*>(p));
+  __device__ TileReader(const FragmentLayout& l, const uint8_t* data, int64_t tile_row, int lane) {
+    const int64_t at = tile_row * l.tile_cols * kLanes + lane, i = lane / 4;
+    plane4 = data + l.plane4 + at * 16;
+    plane2 = data + l.plane2 + at * 8;
+    plane1 = data + l.plane1 + at * 4;
+    wide = F::kDense ? data + l.dense + (tile_row * l.tile_cols * 4 * kLanes + lane) * 16
+                     : data + l.bytes8 + at * 32;
+    const int64_t group = tile_row * l.groups * 8 + i;
+    scales = F::kTwoLevels ? data + l.sub_scales + group * F::kScaleBytes
+                           : data + l.scales + group * F::kScaleBytes;
+    supers = data + l.super_scales + (tile_row * l.supers * 8 + i) * F::kSuperBytes;
+    group_shift = l.group == 128 ? 1 : 0;
   }
-}
 
-/// Loads tile (tile_row, tile_col) for this lane.
-template <class F>
-__device__ inline void load_tile(const FragmentLayout& l, const uint8_t* data, int64_t tile_row,
-                                 int64_t tile_col, int lane, TileWords<F>& w) {
-  const int64_t at = (tile_row * l.tile_cols + tile_col) * kLanes + lane;
-  if constexpr (F::kDense) {
+  __device__ void load(int tile, TileWords<F>& w) const {
+    if constexpr (F::kDense) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int64_t step = ((tile_row * l.tile_cols + tile_col) * 4 + j) * kLanes + lane;
-      load_words<4>(data + l.dense + step * 16, w.codes + 4 * j);
+      for (int j = 0; j < 4; ++j) {
+        load_words<4>(wide + int64_t{tile} * (4 * kLanes * 16) + j * (kLanes * 16),
+                      w.codes + 4 * j);
+      }
+      return;
+    } else if constexpr (F::kBits == 8) {
+      load_words<4>(wide + int64_t{tile} * (kLanes * 32), w.codes);
+      load_words<4>(wide + int64_t{tile} * (kLanes * 32) + 16, w.codes + 4);
+    } else {
+      int next = 0;
+      if constexpr ((F::kBits & 4) != 0) {
+        load_words<4>(plane4 + int64_t{tile} * (kLanes * 16), w.codes);
+        next = 4;
+      }
+      if constexpr ((F::kBits & 2) != 0) {
+        load_words<2>(plane2 + int64_t{tile} * (kLanes * 8), w.codes + next);
+        next += 2;
+      }
+      if constexpr ((F::kBits & 1) != 0) {
+        load_words<1>(plane1 + int64_t{tile} * (kLanes * 4), w.codes + next);
+      }
     }
-    return;
-  } else if constexpr (F::kBits == 8) {
-    load_words<4>(data + l.bytes8 + at * 32, w.codes);
-    load_words<4>(data + l.bytes8 + at * 32 + 16, w.codes + 4);
-  } else {
-    int next = 0;
-    if constexpr ((F::kBits & 4) != 0) load_words<4>(data + l.plane4 + at * 16, w.codes), next = 4;
-    if constexpr ((F::kBits & 2) != 0) {
-      load_words<2>(data + l.plane2 + at * 8, w.codes + next);
-      next += 2;
-    }
-    if constexpr ((F::kBits & 1) != 0) load_words<1>(data + l.plane1 + at * 4, w.codes + next);
-  }
-  const int i = lane / 4;
-  const int64_t first_group = F::kSets == 1 ? tile_col * kTileCols / l.group : tile_col * F::kSets;
+    const int first_group = F::kSets == 1 ? tile >> group_shift : tile * F::kSets;
 #pragma unroll
-  for (int g = 0; g < F::kSets; ++g) {
-    const int64_t group = (tile_row * l.groups + first_group + g) * 8 + i;  // of 2 halves
+    for (int g = 0; g < F::kSets; ++g) {
+      const uint8_t* p = scales + int64_t{first_group + g} * (8 * F::kScaleBytes);
+      if constexpr (F::kScaleBytes == 8) {
+        const uint2 v = __ldg(reinterpret_cast<const uint2*>(p));
+        w.scales[2 * g] = v.x;
+        w.scales[2 * g + 1] = v.y;
+      } else {
+        w.scales[g] = F::kScaleBytes == 4 ? load_word(p) : load_half_word(p);
+      }
+    }
     if constexpr (F::kTwoLevels) {
-      const uint8_t* p = data + l.sub_scales + group * 2 * (F::kPair ? 2 : 1);
-      w.scales[g] = F::kPair ? load_word(p) : load_half_word(p);
-    } else if constexpr (F::kPair) {
-      const uint2 v = __ldg(reinterpret_cast<const uint2*>(data + l.scales + group * 8));
-      w.scales[2 * g] = v.x;
-      w.scales[2 * g + 1] = v.y;
-    } else {
-      w.scales[g] = load_word(data + l.scales + group * 4);
+      const uint8_t* p = supers + int64_t{tile / (kSuperCols / kTileCols)} * (8 * F::kSuperBytes);
+      if constexpr (F::kPair) {
+        const uint2 v = __ldg(reinterpret_cast<const uint2*>(p));
+        w.supers[0] = v.x;
+        w.supers[1] = v.y;
+      } else {
+        w.supers[0] = load_word(p);
+      }
     }
   }
-  if constexpr (F::kTwoLevels) {
-    const int64_t super = (tile_row * l.supers + tile_col * kTileCols / kSuperCols) * 8 + i;
-    if constexpr (F::kPair) {
-      const uint2 v = __ldg(reinterpret_cast<const uint2*>(data + l.super_scales + super * 8));
-      w.supers[0] = v.x;
-      w.supers[1] = v.y;
-    } else {
-      w.supers[0] = load_word(data + l.super_scales + super * 4);
-    }
-  }
-}
+};
 
 }  // namespace mlxcel::cuda
