@@ -153,7 +153,7 @@ void load_weights(LoadedChatModel& model, Device device) {
 #endif
   };
   drop_leftovers();
-  model.lm = models::load(model.checkpoint, device).lm;
+  model.lm = models::load(model.checkpoint, models::device_for(model.checkpoint, device)).lm;
   drop_leftovers();
   model.load_seconds = std::chrono::duration<double>(Clock::now() - start).count();
 }

@@ -39,6 +39,9 @@ std::string lower_case(std::string_view text);
 /// The family of a model_type; throws Unsupported "Unsupported model type: <raw>".
 const Family& find_family(std::string_view model_type);
 
+/// `wanted`, or the CPU when the checkpoint's family does not run there yet; a warning says so.
+Device device_for(const io::Checkpoint& checkpoint, Device wanted);
+
 /// Loads the weights of a checkpoint: renames, packing, a check that every needed tensor was there
 /// (all missing ones named) and that none was left unused (a warning). Weights go to `device`.
 LoadedModel load(const io::Checkpoint& checkpoint, Device device = {});

@@ -32,6 +32,9 @@ constexpr std::array<io::Rename, 4> kDropped = {{{"*.rotary_emb.inv_freq", ""},
                                                  {"rope_factors_long.weight", ""},
                                                  {"rope_factors_short.weight", ""}}};
 
+/// Families whose golden tests pass on the GPU.
+constexpr std::array<std::string_view, 3> kOnGpu = {"llama", "qwen2", "qwen3"};
+
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -72,7 +75,8 @@ Json one(const char* name) { return Json::array({Json(name)}); }
 Json family_json(const Family& family) {
   Json backends = Json::object();
   backends.set("cpu", "supported");
-  for (const char* other : {"cuda", "metal", "rocm"}) backends.set(other, "unsupported");
+  backends.set("cuda", contains(kOnGpu, family.name) ? "supported" : "unsupported");
+  for (const char* other : {"metal", "rocm"}) backends.set(other, "unsupported");
   Json f = Json::object();
   f.set("id", family.name);
   f.set("display_name", family.display_name);
@@ -111,6 +115,14 @@ const Family& find_family(std::string_view model_type) {
     if (contains(family->model_types, type)) return *family;
   }
   unsupported(model_type);
+}
+
+Device device_for(const io::Checkpoint& checkpoint, Device wanted) {
+  if (wanted.kind == DeviceKind::Cpu) return wanted;
+  const Family& family = family_of(checkpoint);
+  if (contains(kOnGpu, family.name)) return wanted;
+  log::warn("models of the family {} do not run on the GPU yet; running on the CPU", family.name);
+  return {};
 }
 
 LoadedModel load(const io::Checkpoint& checkpoint, Device device) {

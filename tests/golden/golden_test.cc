@@ -9,6 +9,7 @@
 
 #include "backend/register.h"
 #include "golden/golden_case.h"
+#include "golden/load_model.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
 #include "ops/activations.h"
@@ -92,7 +93,7 @@ class Golden : public ::testing::TestWithParam<std::string> {
     }
   }
   void check_once(const GoldenCase& c, std::string_view file, const std::string& path, double bar) {
-    const auto loaded = models::load(io::open_checkpoint(path), test_device());
+    const auto loaded = load_for_test(path);
     const Outcome o = run(*loaded.lm, c);
     report(c, file, o);
     FamilyOutcome& family = families()[c.family()];

@@ -6,9 +6,9 @@
 
 #include "backend/register.h"
 #include "golden/golden_case.h"
+#include "golden/load_model.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
-#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -91,10 +91,10 @@ class Invariance : public ::testing::TestWithParam<std::string> {
     const GoldenCase c = load_golden(GetParam());
     if (c.has_block_kinds()) {
       write_gguf_checkpoint(c, folder_.file("model.gguf"));
-      model_ = models::load(io::open_checkpoint(folder_.file("model.gguf")), test_device()).lm;
+      model_ = load_for_test(folder_.file("model.gguf")).lm;
     } else {
       write_safetensors_checkpoint(c, folder_.path());
-      model_ = models::load(io::open_checkpoint(folder_.path()), test_device()).lm;
+      model_ = load_for_test(folder_.path()).lm;
     }
     const auto vocab = model_->spec().vocab_size;
     const auto length = std::min(kLongest, static_cast<size_t>(model_->spec().max_positions));

@@ -11,9 +11,9 @@
 #include "backend/register.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "golden/load_model.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
-#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -106,7 +106,7 @@ class SmolLm2 : public ::testing::Test {
     backend::register_all();
     const std::string path = model_file();
     if (path.empty()) GTEST_SKIP() << "SmolLM2-135M-Instruct is not on this machine";
-    model_ = models::load(io::open_checkpoint(path), test_device()).lm;
+    model_ = load_for_test(path).lm;
     golden_ = Json::parse(read_file(data_path("smollm2/llama_cpp.json"))).value();
   }
 

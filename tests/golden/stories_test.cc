@@ -9,9 +9,9 @@
 #include "backend/register.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "golden/load_model.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
-#include "testing/device.h"
 #include "testing/direct_caches.h"
 #include "testing/paths.h"
 
@@ -37,7 +37,7 @@ class Stories : public ::testing::TestWithParam<Form> {
   void SetUp() override {
     const std::string root = data_path("stories260K/");
     golden_ = Json::parse(read_file(root + "golden.json")).value();
-    model_ = models::load(io::open_checkpoint(root + GetParam().path), test_device()).lm;
+    model_ = load_for_test(root + GetParam().path).lm;
   }
   Json golden_;
   std::unique_ptr<nn::CausalLm> model_;

@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "golden/golden_case.h"
+#include "golden/load_model.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
-#include "testing/device.h"
 #include "testing/paths.h"
 
 namespace mlxcel::engine::testing {
@@ -62,12 +62,12 @@ std::shared_ptr<const nn::CausalLm> load_model(const std::string& name) {
     } else {
       write_safetensors_checkpoint(c, path);
     }
-    return models::load(io::open_checkpoint(path), mlxcel::testing::test_device()).lm;
+    return mlxcel::testing::load_for_test(path).lm;
   }
   const std::string root = stories_folder();
   if (root.empty()) return nullptr;
   const std::string file = name.substr(name.find('/') + 1);
-  return models::load(io::open_checkpoint(root + "/" + file), mlxcel::testing::test_device()).lm;
+  return mlxcel::testing::load_for_test(root + "/" + file).lm;
 }
 
 }  // namespace mlxcel::engine::testing
