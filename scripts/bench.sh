@@ -6,7 +6,7 @@ scripts/install_deps.sh
 scripts/build.sh release
 echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores; commit $(git rev-parse --short=12 HEAD)"
 for program in build/release/bin/*_bench; do
-  [[ -x "$program" ]] || continue
+  [[ -x "$program" && "$program" != */gpu_* ]] || continue  # those have bench/h200.sh
   echo "== $(basename "$program")"
   "$program" --benchmark_filter="${BENCH_FILTER:-.}" --benchmark_min_warmup_time=0.1
 done
