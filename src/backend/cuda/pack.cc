@@ -66,6 +66,22 @@ void put_word(uint8_t* out, int64_t place, uint32_t word) {
   std::memcpy(out + place * 4, &word, 4);
 }
 
+// One tile of 4-bit codes, by far the most frequent kind.
+void put_tile4(const FragmentLayout& l, const uint8_t* codes, int64_t tile, uint8_t* out) {
+  const ElementPlaces& places = element_places();
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    for (size_t j = 0; j < 4; ++j) {
+      const auto& from = places.at[j][lane];
+      const auto code = [&](size_t e) { return uint32_t{codes[from[e]]}; };
+      const uint32_t low = code(0) | code(2) << 4 | code(4) << 8 | code(6) << 12;
+      const uint32_t high = code(1) | code(3) << 4 | code(5) << 8 | code(7) << 12;
+      put_word(out + l.plane4,
+               (tile * kLanes + static_cast<int64_t>(lane)) * 4 + static_cast<int64_t>(j),
+               low | high << 16);
+    }
+  }
+}
+
 // One tile of codes [16][64] into the planes.
 void put_tile(const FragmentLayout& l, const uint8_t* codes, int64_t tile, uint8_t* out) {
   const ElementPlaces& places = element_places();
@@ -178,7 +194,8 @@ void put_codes(const FragmentLayout& l, int64_t tile_row, const TileInput& in, u
       std::memcpy(tile.data() + row * kTileCols,
                   in.tile_codes.data() + row * stride + t * kTileCols, kTileCols);
     }
-    put_tile(l, tile.data(), tile_row * l.tile_cols + t, out);
+    const int64_t index = tile_row * l.tile_cols + t;
+    l.bits == 4 ? put_tile4(l, tile.data(), index, out) : put_tile(l, tile.data(), index, out);
   }
 }
 
@@ -190,6 +207,18 @@ void put_dense_row(const FragmentLayout& l, const Element* from, int64_t tile_ro
     const FragmentPlace at = fragment_place(row, static_cast<int>(c % kTileCols));
     const int64_t tile = tile_row * l.tile_cols + c / kTileCols;
     base[((tile * 4 + at.step) * kLanes + at.lane) * 8 + at.element] = from[c];
+  }
+}
+
+// Pairs of columns stay together: one 4-byte copy each.
+void put_dense_row16(const FragmentLayout& l, const uint16_t* from, int64_t tile_row, int row,
+                     uint8_t* out) {
+  const int64_t pairs = l.cols / 2;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const int64_t step = pair / 8, q = pair % 8;  // steps of 16 columns, 4 to a tile
+    const int64_t lane = row % 8 * 4 + q % 4, p = row / 8 + q / 4 * 2;
+    const int64_t word = ((tile_row * l.tile_cols * 4 + step) * kLanes + lane) * 4 + p;
+    std::memcpy(out + l.dense + word * 4, from + pair * 2, 4);
   }
 }
 
@@ -208,7 +237,11 @@ void put_dense(const FragmentLayout& l, const RowRange& range, int64_t tile_row,
       data = narrow.data();
     }
     if (size == 4) put_dense_row(l, static_cast<const uint32_t*>(data), tile_row, row, out);
-    if (size == 2) put_dense_row(l, static_cast<const uint16_t*>(data), tile_row, row, out);
+    if (size == 2 && l.cols % 2 == 0) {
+      put_dense_row16(l, static_cast<const uint16_t*>(data), tile_row, row, out);
+    } else if (size == 2) {
+      put_dense_row(l, static_cast<const uint16_t*>(data), tile_row, row, out);
+    }
     if (size == 1) put_dense_row(l, static_cast<const uint8_t*>(data), tile_row, row, out);
   }
 }
