@@ -40,6 +40,7 @@ struct ServeArguments {
   std::optional<std::string> chat_template, chat_template_file;
   std::string chat_template_kwargs;
   int32_t reasoning_budget = -1;
+  std::optional<bool> reasoning;          // unset: as the template has it
   std::string reasoning_format = "auto";  // none, deepseek or deepseek-legacy
   bool reasoning_alias = false, skip_chat_parsing = false;
   bool prefill_assistant = true, spm_infill = false, verbose = false;

@@ -27,6 +27,8 @@ constexpr UnavailableFlag kUnavailable[] = {
     {"--turbo-boundary-v", One},
     // Media
     {"--mmproj", One},
+    {"--mmproj-url", One},
+    {"--context-shift", None},
     {"--vision-cache-size", One},
     {"--media-path", One},
     {"--max-image-payload-size", One},
@@ -139,7 +141,7 @@ constexpr UnavailableFlag kIdle[] = {
     {"--prio", One},
     {"--poll", One},
     {"--cpu-mask", One},
-    {"--jinja", None},
+    {"--jinja,--no-jinja", None},
     {"--escape,--no-escape", None},
     {"--perf,--no-perf", None},
     {"--no-mmproj", None},

@@ -306,7 +306,7 @@ constexpr ServeFlag kFlags[] = {
      }},
 
     {kTemplate, "--chat-template", "TEMPLATE", "LLAMA_ARG_CHAT_TEMPLATE",
-     "Jinja2 text instead of the model's own",
+     "Jinja2 text, or a name (chatml, llama3, ...), instead of the model's own",
      [](Args& a, const Value& v) { a.chat_template = v.text; }},
     {kTemplate, "--chat-template-file", "PATH", "LLAMA_ARG_CHAT_TEMPLATE_FILE",
      "The same, from a file",
@@ -317,6 +317,13 @@ constexpr ServeFlag kFlags[] = {
     {kTemplate, "--reasoning-budget", "N", "LLAMA_ARG_THINK_BUDGET",
      "Thinking tokens; -1 = no limit, 0 = none (default: -1)",
      [](Args& a, const Value& v) { a.reasoning_budget = v.int32(-1, kMaxInt); }},
+    {kTemplate, "--reasoning", "WHEN", "LLAMA_ARG_REASONING",
+     "on, off, or auto: as the template has it (default: auto)",
+     [](Args& a, const Value& v) {
+       const std::string& when = v.one_of({"on", "off", "auto"});
+       a.reasoning.reset();
+       if (when != "auto") a.reasoning = when == "on";
+     }},
     {kTemplate, "--reasoning-format", "FORMAT", "LLAMA_ARG_THINK",
      "Where thinking goes: auto, none, deepseek or deepseek-legacy (default: auto)",
      [](Args& a, const Value& v) {

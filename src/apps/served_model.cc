@@ -12,6 +12,7 @@
 #include "io/gguf.h"
 #include "io/quant_config.h"
 #include "io/safetensors.h"
+#include "serve/builtin_templates.h"
 #include "text/chat_template.h"
 
 namespace mlxcel::apps {
@@ -84,6 +85,33 @@ std::string quantization(const io::Checkpoint& checkpoint) {
                 : std::string();
 }
 
+/// A template's text; a text without any Jinja is the name of a known format.
+std::string template_text(const std::string& text) {
+  if (text.find("{{") != std::string::npos || text.find("{%") != std::string::npos) return text;
+  std::string known = serve::builtin_template(text);
+  if (!known.empty()) return known;
+  std::string names;
+  for (const std::string_view name : serve::builtin_template_names()) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(
+      Code::InvalidArgument,
+      fmt::format("--chat-template: '{}' is neither a Jinja template nor one of {}", text, names));
+}
+
+Json template_variables(const ServeArguments& a) {
+  Json variables = Json::object();
+  if (!a.chat_template_kwargs.empty()) {
+    variables = with_context("--chat-template-kwargs",
+                             [&] { return Json::parse(a.chat_template_kwargs).value(); });
+    if (!variables.is_object()) {
+      throw Error(Code::InvalidArgument, "--chat-template-kwargs: not a JSON object");
+    }
+  }
+  if (a.reasoning) variables.set("enable_thinking", *a.reasoning);
+  return variables;
+}
+
 /// A route that a Vertex AI container is asked to have.
 std::string vertex_path(const char* variable, const char* otherwise) {
   if (env::get("AIP_MODE").value_or("") != "PREDICTION") return {};
@@ -112,19 +140,12 @@ int64_t parameter_count(const io::Checkpoint& checkpoint) {
 }
 
 void apply_template_flags(const ServeArguments& a, serve::ChatFormat& chat) {
-  if (a.chat_template) chat.template_source = *a.chat_template;
+  if (a.chat_template) chat.template_source = template_text(*a.chat_template);
   if (a.chat_template_file) chat.template_source = read_file(*a.chat_template_file);
   if (a.chat_template || a.chat_template_file) {
     const auto parsed = text::ChatTemplate::parse(chat.template_source);
     if (!parsed.ok()) throw parsed.error().within("--chat-template");
   }
-  if (a.chat_template_kwargs.empty()) return;
-  Json kwargs = with_context("--chat-template-kwargs",
-                             [&] { return Json::parse(a.chat_template_kwargs).value(); });
-  if (!kwargs.is_object()) {
-    throw Error(Code::InvalidArgument, "--chat-template-kwargs: not a JSON object");
-  }
-  chat.extra_context = std::move(kwargs);
 }
 
 serve::RequestDefaults make_request_defaults(const ServeArguments& a,
@@ -147,6 +168,8 @@ serve::RequestDefaults make_request_defaults(const ServeArguments& a,
   defaults.max_tokens = a.max_tokens;
   defaults.max_tokens_is_cap = a.max_tokens_given;
   if (a.reasoning_budget >= 0) defaults.reasoning_budget = a.reasoning_budget;
+  defaults.chat_template_kwargs = template_variables(a);
+  defaults.stop = a.stop;
   return defaults;
 }
 

@@ -30,7 +30,7 @@ Json fixed_settings(const ServeArguments& arguments, const serve::ServedModel& m
 /// Elements of all weights, whatever their storage.
 int64_t parameter_count(const io::Checkpoint& checkpoint);
 
-/// --chat-template, --chat-template-file and --chat-template-kwargs put over the checkpoint's own.
+/// --chat-template and --chat-template-file put over the checkpoint's own.
 void apply_template_flags(const ServeArguments& arguments, serve::ChatFormat& chat);
 
 }  // namespace mlxcel::apps

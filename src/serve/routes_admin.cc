@@ -71,13 +71,35 @@ HttpResponse answer_models(const ServerState& state, const AdminOptions& options
                                      {"data", Json::array({std::move(entry)})}}));
 }
 
+const char* reasoning_name(ReasoningFormat format) {
+  switch (format) {
+    case ReasoningFormat::None:
+      return "none";
+    case ReasoningFormat::DeepseekLegacy:
+      return "deepseek-legacy";
+    case ReasoningFormat::Auto:
+    case ReasoningFormat::Deepseek:
+      break;
+  }
+  return "deepseek";
+}
+
 Json default_settings(const ServerState& state) {
   const auto defaults = state.defaults();
   engine::Request request;
   request.sampling = defaults->sampling;
   request.max_tokens = defaults->max_tokens;
-  return Json::object({{"params", wire::settings_json(request, false)},
-                       {"n_ctx", state.model.engine->context_tokens()}});
+  Json params = wire::settings_json(request, false);
+  const auto add = [&](const char* name, Json value) {
+    if (params.find(name) == nullptr) params.set(name, std::move(value));
+  };
+  add("chat_format", "Content-only");
+  add("reasoning_format", reasoning_name(state.generation.reasoning_format));
+  add("reasoning_in_content", false);
+  add("generation_prompt", "");
+  add("timings_per_token", false);
+  return Json::object(
+      {{"params", std::move(params)}, {"n_ctx", state.model.engine->context_tokens()}});
 }
 
 HttpResponse answer_props(const ServerState& state, const AdminOptions& options) {

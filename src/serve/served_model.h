@@ -37,6 +37,7 @@ struct RequestDefaults {
   int32_t max_tokens = -1;  // --n-predict; a non-negative flag is also a cap (decisions.md C11)
   bool max_tokens_is_cap = false;
   std::optional<int32_t> reasoning_budget;
+  std::vector<std::string> stop;  // --reverse-prompt: added to those of every request
   Json chat_template_kwargs = Json::object();
 };
 

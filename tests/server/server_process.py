@@ -107,6 +107,8 @@ class Server:
             s.connect(self.unix)
         else:
             s = socket.create_connection((self.host.strip("[]"), self.port), timeout)
+            # Head and body go out as two packets; the second must not wait for an acknowledgement.
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.tls:
             context = ssl.create_default_context()
             context.check_hostname = False

@@ -311,7 +311,7 @@ class HttpConnection final : public Connection,
     exchange_ = std::make_shared<ExchangeCore>(
         std::move(request), context_.options.max_queued_bytes, [weak, &io = context_.io] {
           asio::post(io, [weak] {
-            if (const auto self = weak.lock()) self->wake_.set();
+            if (const auto self = weak.lock()) self->woken();
           });
         });
     if (received.decision.response) {
@@ -331,6 +331,14 @@ class HttpConnection final : public Connection,
     co_return keep && !closing_ && !context_.draining;
   }
 
+  void woken() {
+    if (exchange_ && exchange_->overflowed() && !closing_) {
+      log::warn("{}: reads too slowly, disconnected", client_);
+      close();
+    }
+    wake_.set();
+  }
+
   /// Sends what the handler gives until it is complete; false when the connection cannot be used
   /// again.
   awaitable<bool> send_answer(const Dispatcher::Headers& cors, bool http_1_0, bool keep,
@@ -343,7 +351,6 @@ class HttpConnection final : public Connection,
     while (!closing_) {
       ExchangeCore::Pending part = exchange_->take();
       if (part.overflow || part.aborted) {
-        if (part.overflow) log::warn("{}: reads too slowly, disconnected", client_);
         keep = false;
         close();
         break;

@@ -123,7 +123,15 @@ struct HttpServer::Impl {
                   fmt::format("--host: '{}' is no address of this machine", options.host));
     }
     tcp_acceptor.emplace(io);
-    bind(found.begin()->endpoint());
+    // A name like "localhost" stands for both kinds of address; most clients try the older one.
+    tcp::endpoint chosen = found.begin()->endpoint();
+    for (const auto& entry : found) {
+      if (entry.endpoint().address().is_v4()) {
+        chosen = entry.endpoint();
+        break;
+      }
+    }
+    bind(chosen);
     port = tcp_acceptor->local_endpoint().port();
     const bool v6 = options.host.find(':') != std::string::npos;
     url = fmt::format("{}://{}{}{}:{}", tls ? "https" : "http", v6 ? "[" : "", options.host,

@@ -65,6 +65,8 @@ void ExchangeCore::write(std::string_view bytes) noexcept {
   if (stage_ != Stage::Streaming || closed() || pending_.overflow || bytes.empty()) return;
   append(bytes);
   if (beat_interval_.count() > 0) last_write_ = Clock::now();
+  // The connection may be stuck in a write, and must learn of this all the same.
+  if (pending_.overflow) signalled_ = false;
   signal(lock);
 }
 
@@ -115,6 +117,11 @@ void ExchangeCore::abandon() noexcept {
   }
   reply(error_response(to_api_error(
       Error(Code::Internal, request_.method + " " + request_.path + " was left without answer"))));
+}
+
+bool ExchangeCore::overflowed() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return pending_.overflow;
 }
 
 ExchangeCore::Pending ExchangeCore::take() {

@@ -22,7 +22,8 @@ class ExchangeCore {
   using Clock = std::chrono::steady_clock;
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  /// `wake` is called, from any thread, when there is something to take; not again before take().
+  /// `wake` is called, from any thread, when there is something to take; not again before take(),
+  /// unless too much waits.
   ExchangeCore(HttpRequest request, size_t max_queued_bytes, std::function<void()> wake);
 
   // --- the handler's side, see Exchange
@@ -51,6 +52,8 @@ class ExchangeCore {
     bool overflow = false;  // the client reads too slowly
   };
   Pending take();
+  /// Whether more waits than is allowed; wake() is called again when that happens.
+  bool overflowed() const noexcept;
   /// Calls on_close unless the answer is complete. A reply() that comes later is still taken, for
   /// clients that closed only their sending half.
   void client_gone() noexcept;

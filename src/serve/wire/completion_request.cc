@@ -54,6 +54,8 @@ engine::Request read_base_request(Fields& f, const ServerState& state) {
   read_sampling(f, *state.model.tokenizer, request.sampling);
   read_max_tokens(f, defaults->max_tokens, defaults->max_tokens_is_cap, request.max_tokens);
   read_stop(f, "stop", request.stop_strings);
+  request.stop_strings.insert(request.stop_strings.end(), defaults->stop.begin(),
+                              defaults->stop.end());
   read_constraint(f);
   f.integer("min_pattern_size", request.loop_detection.min_pattern_size, 0);
   f.integer("max_pattern_size", request.loop_detection.max_pattern_size, 0);
