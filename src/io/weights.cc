@@ -160,14 +160,6 @@ std::vector<int64_t> Weights::dims(std::string_view leaf) const {
   return it == root_->tensors.end() ? std::vector<int64_t>{} : it->second.dims;
 }
 
-bool Weights::has_matrix() const { return root_->tensors.contains(full("weight")); }
-
-bool Weights::has_dense_matrix() const {
-  const auto it = root_->tensors.find(full("weight"));
-  return it != root_->tensors.end() && it->second.blocks == nullptr &&
-         !root_->tensors.contains(full("scales"));
-}
-
 Tensor Weights::take(std::string_view leaf, const Shape& expected) const {
   const std::string name = full(leaf);
   const StoredTensor* t = root_->use(name);
@@ -204,15 +196,8 @@ Tensor Weights::take_f32(std::string_view leaf, const Shape& expected) const {
 }
 
 std::shared_ptr<const MatrixSource> Weights::take_matrix(int64_t rows, int64_t cols) const {
+  if (auto blocks = stored_in_blocks(rows, cols)) return blocks;
   if (root_->tensors.contains(full("scales"))) return affine_matrix(rows, cols);
-  for (const char* companion : {"weight_scale_inv", "weight_scale", "weight_packed", "qweight"}) {
-    if (root_->tensors.contains(full(companion))) {
-      throw Error(Code::Unsupported,
-                  fmt::format("{}: matrix {} comes with {}, a quantization format that is not "
-                              "supported",
-                              root_->source, quote(prefix_), quote(full(companion))));
-    }
-  }
   if (transposed_) return transposed(matrix("weight", cols, rows));
   return matrix("weight", rows, cols);
 }
@@ -250,14 +235,7 @@ std::shared_ptr<const MatrixSource> Weights::affine_matrix(int64_t rows, int64_t
     return zero_matrix(std::move(info));
   }
   const std::string module = codes->stored_name.substr(0, codes->stored_name.rfind('.'));
-  root_->quantization.require_affine(module);
   const StoredTensor* biases = root_->use(full("biases"));
-  if (biases == nullptr) {
-    throw Error(Code::Unsupported,
-                fmt::format("{}: matrix {} has scales but no {}; block floating-point formats are "
-                            "not supported",
-                            root_->source, quote(prefix_), quote(full("biases"))));
-  }
   // The shapes decide: widths vary by matrix, and configs do not always say so.
   const int64_t words = codes->dims.empty() ? 0 : codes->dims.back();
   const int64_t groups = scales->dims.empty() ? 0 : scales->dims.back();

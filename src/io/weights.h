@@ -52,8 +52,8 @@ class Weights {
   /// The same as a copy in f32, quantized storage included. For the small tensors that every step
   /// reads: a mapped one would keep whole runs of file pages resident around it.
   Tensor take_f32(std::string_view leaf, const Shape& expected) const;
-  /// The matrix "weight" with its quantization companions (MLX "scales"/"biases", GGUF blocks),
-  /// [rows, cols] logical; leading dimensions beyond two count as rows. A missing one is recorded
+  /// The matrix "weight" with its quantization companions (MLX "scales"/"biases", GGUF blocks, and
+  /// the forms of block_weights.cc), [rows, cols] logical; leading dimensions beyond two count as rows. A missing one is recorded
   /// and a matrix of zeros returned. Throws Corrupt naming the shapes that do not fit, Unsupported
   /// for formats without a reader, and Corrupt with all missing names once the stand-ins for
   /// missing tensors exceed 1 GiB.
@@ -74,6 +74,8 @@ class Weights {
   std::shared_ptr<const MatrixSource> matrix(std::string_view leaf, int64_t rows,
                                              int64_t cols) const;
   std::shared_ptr<const MatrixSource> affine_matrix(int64_t rows, int64_t cols) const;
+  /// The matrix when it is stored in block floating point or as ternary codes, else null.
+  std::shared_ptr<const MatrixSource> stored_in_blocks(int64_t rows, int64_t cols) const;
   std::shared_ptr<Root> root_;
   std::string prefix_;
   bool transposed_ = false;
