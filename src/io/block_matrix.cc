@@ -17,12 +17,16 @@ using Kind = WeightFormat::Kind;
 int64_t group_of(Kind kind) { return kind == Kind::Nvfp4 ? 16 : kind == Kind::Fp8Block ? 128 : 32; }
 int code_bits(Kind kind) { return kind == Kind::Mxfp4 || kind == Kind::Nvfp4 ? 4 : 8; }
 
+/// E2M1 values are halves of integers from -12 to 12, so they are symmetric affine groups of five
+/// bits, exactly. E4M3 values times their scale are dense bf16: exact with E8M0 scales, rounded
+/// once with others.
 WeightFormat format_of(const BlockPlanes& p) {
-  // Scales times a factor of the matrix have no narrow form.
-  return {.kind = p.kind,
-          .bits = static_cast<uint8_t>(code_bits(p.kind)),
+  if (code_bits(p.kind) == 8) return {.kind = Kind::Dense, .dense_type = DType::BF16};
+  // Halves of E8M0 and E4M3 scales are exact in bf16; with a factor of the matrix they need f32.
+  return {.kind = Kind::Affine,
+          .bits = 5,
           .group = static_cast<uint16_t>(group_of(p.kind)),
-          .scale_type = p.factor == 1.0F ? p.scale_type : DType::F32,
+          .scale_type = p.factor == 1.0F ? DType::BF16 : DType::F32,
           .symmetric = true};
 }
 
@@ -64,35 +68,37 @@ class BlockMatrix final : public GroupedMatrix {
   BlockMatrix(MatrixInfo info, BlockPlanes planes)
       : GroupedMatrix(std::move(info), format_of(planes)),
         planes_(std::move(planes)),
-        row_bytes_(cols() * format_.bits / 8),
-        groups_(cols() / format_.group) {}
+        bits_(code_bits(planes_.kind)),
+        group_(group_of(planes_.kind)),
+        groups_(cols() / group_) {}
   int64_t stored_bytes() const override {
     return static_cast<int64_t>(planes_.codes.size() + planes_.scales.size());
   }
   void read_affine(int64_t begin, int64_t count, uint8_t* codes, float* scales,
                    float* biases) const override {
-    check_range(begin, count);
-    if (count > 0 && cols() > 0) {
-      unpack_bits(format_.bits, planes_.codes.data() + begin * row_bytes_, count * cols(), codes);
+    MLXCEL_CHECK(bits_ == 4, info_.name + ": read_affine() of a matrix that is not affine");
+    read_codes(begin, count, codes);
+    for (int64_t i = 0; i < count * cols(); ++i) {
+      codes[i] = static_cast<uint8_t>(16.0F + 2.0F * e2m1_to_f32(codes[i]));
     }
-    for (int64_t r = begin; r < begin + count; ++r, scales += groups_) {
-      decode_scales(planes_.scale_type,
-                    planes_.scales.data() +
-                        r / planes_.rows_per_scale * groups_ * size_of(planes_.scale_type),
-                    scales, groups_);
-      for (int64_t g = 0; g < groups_; ++g) scales[g] *= planes_.factor;
+    for (int64_t r = begin; r < begin + count; ++r) {
+      read_scales(r, scales);
+      for (int64_t g = 0; g < groups_; ++g, ++scales) {
+        *scales *= 0.5F;
+        *biases++ = -16.0F * *scales;
+      }
     }
-    std::fill_n(biases, count * groups_, 0.0F);
   }
   void read_f32(int64_t begin, int64_t count, float* out) const override {
     std::vector<uint8_t> codes(static_cast<size_t>(cols()));
-    std::vector<float> scales(static_cast<size_t>(groups_)), biases(scales.size());
+    std::vector<float> scales(static_cast<size_t>(groups_));
     for (int64_t r = begin; r < begin + count; ++r, out += cols()) {
-      read_affine(r, 1, codes.data(), scales.data(), biases.data());
+      read_codes(r, 1, codes.data());
+      read_scales(r, scales.data());
       for (int64_t k = 0; k < cols(); ++k) {
         const uint8_t code = codes[static_cast<size_t>(k)];
-        const float value = format_.bits == 4 ? e2m1_to_f32(code) : f8e4m3_to_f32(code);
-        out[k] = value * scales[static_cast<size_t>(k / format_.group)];
+        const float value = bits_ == 4 ? e2m1_to_f32(code) : f8e4m3_to_f32(code);
+        out[k] = value * scales[static_cast<size_t>(k / group_)];
       }
     }
   }
@@ -104,8 +110,23 @@ class BlockMatrix final : public GroupedMatrix {
   }
 
  private:
+  void read_codes(int64_t begin, int64_t count, uint8_t* codes) const {
+    check_range(begin, count);
+    const int64_t row_bytes = cols() * bits_ / 8;
+    if (count > 0 && cols() > 0) {
+      unpack_bits(bits_, planes_.codes.data() + begin * row_bytes, count * cols(), codes);
+    }
+  }
+  void read_scales(int64_t row, float* scales) const {
+    const int64_t at = row / planes_.rows_per_scale * groups_;
+    decode_scales(planes_.scale_type, planes_.scales.data() + at * size_of(planes_.scale_type),
+                  scales, groups_);
+    for (int64_t g = 0; g < groups_; ++g) scales[g] *= planes_.factor;
+  }
+
   BlockPlanes planes_;
-  int64_t row_bytes_, groups_;
+  int bits_;
+  int64_t group_, groups_;
 };
 
 class TernaryMatrix final : public GroupedMatrix {

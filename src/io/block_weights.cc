@@ -87,7 +87,13 @@ std::shared_ptr<const MatrixSource> Weights::stored_in_blocks(int64_t rows, int6
                             "supported",
                             root_->source, quote(prefix_), quote(full("qweight"))));
   }
-  if (!has(scales_leaf) || has("biases")) return nullptr;
+  if (has("biases") || (!has(scales_leaf) && std::string_view(codes_leaf) == kCodes[0]))
+    return nullptr;
+  if (!has(scales_leaf)) {
+    throw Error(Code::Unsupported,
+                fmt::format("{}: matrix {} has {} but no {}", root_->source, quote(prefix_),
+                            quote(full(codes_leaf)), quote(full(scales_leaf))));
+  }
   const StoredTensor& codes = *root_->use(full(codes_leaf));
   const StoredTensor& scales = *root_->use(full(scales_leaf));
   // Scales of activations that the reference quantizes too; products here take them as they are.
@@ -112,10 +118,13 @@ std::shared_ptr<const MatrixSource> Weights::stored_in_blocks(int64_t rows, int6
       const std::string module = codes.stored_name.substr(0, codes.stored_name.rfind('.'));
       planes.kind = mlx_kind(root_->quantization.declared(module), bits, group);
       if (planes.kind == Kind::Nvfp4) planes.scale_type = DType::F8E4M3;
-    } else if (codes_leaf == kCodes[2] && scales.dtype == DType::U8) {
+    } else if (std::string_view(codes_leaf) == kCodes[2] && scales.dtype == DType::U8) {
       planes.kind = Kind::Mxfp4;
       fits = leads_to(codes, 2, rows) && leads_to(scales, 1, rows) && last(codes) == 16;
-    } else if (codes.dtype == DType::F8E4M3 && codes.dims.size() == 2 && scales.dims.size() == 2) {
+    } else if (codes.dtype == DType::F8E4M3 && has("weight_scale_inv")) {
+      if (cols % 128 != 0 || scales.dims.size() != 2) {
+        refuse(Code::Unsupported, "is not in blocks of 128 x 128");
+      }
       planes.kind = Kind::Fp8Block;
       planes.rows_per_scale = 128;
       fits = leads_to(codes, 1, rows) && last(codes) == cols &&
@@ -135,6 +144,9 @@ std::shared_ptr<const MatrixSource> Weights::stored_in_blocks(int64_t rows, int6
         const std::string name = full("weight_global_scale");
         planes.factor = 1.0F / only_value(*root_->use(name), name);
       }
+    } else if (std::string_view(scales_leaf) == "scales") {
+      throw Error(Code::Unsupported, fmt::format("matrix {} has scales but no {}", quote(prefix_),
+                                                 quote(full("biases"))));
     } else {
       refuse(Code::Unsupported, "comes in a quantization format that is not supported");
     }

@@ -53,10 +53,10 @@ class Weights {
   /// reads: a mapped one would keep whole runs of file pages resident around it.
   Tensor take_f32(std::string_view leaf, const Shape& expected) const;
   /// The matrix "weight" with its quantization companions (MLX "scales"/"biases", GGUF blocks, and
-  /// the forms of block_weights.cc), [rows, cols] logical; leading dimensions beyond two count as rows. A missing one is recorded
-  /// and a matrix of zeros returned. Throws Corrupt naming the shapes that do not fit, Unsupported
-  /// for formats without a reader, and Corrupt with all missing names once the stand-ins for
-  /// missing tensors exceed 1 GiB.
+  /// the forms of block_weights.cc), [rows, cols] logical; leading dimensions beyond two count as
+  /// rows. A missing one is recorded and a matrix of zeros returned. Throws Corrupt naming the
+  /// shapes that do not fit, Unsupported for formats without a reader, and Corrupt with all missing
+  /// names once the stand-ins for missing tensors exceed 1 GiB.
   std::shared_ptr<const MatrixSource> take_matrix(int64_t rows, int64_t cols) const;
   const ParallelGroup& tp() const;
   /// Where the model is to lie; tensors are handed out on the host all the same.

@@ -164,6 +164,11 @@ int64_t ExpertWeights::bytes() const {
 
 ExpertWeights take_experts(const io::Weights& w, const ExpertNames& names, const ExpertSizes& sizes,
                            Bias bias) {
+  if (!(w.device() == kDevice)) {
+    throw Error(Code::Unsupported, fmt::format("{}: mixtures of experts run on the CPU only; set "
+                                               "MLXCEL_DEVICE=cpu",
+                                               w.path()));
+  }
   const auto [gate, up, down] = Reader(w, names, sizes, bias).read();
   ExpertWeights out;
   out.gate_bias = gate.bias;

@@ -105,9 +105,6 @@ GqaAttention::GqaAttention(const GqaOptions& options, const io::Weights& w, int 
 
 GqaAttention::Projected GqaAttention::project(const Tensor& x) const {
   std::vector<Tensor> heads = qkv_.heads(x, options_.head_dim);
-  if (options_.clip_qkv > 0.0F) {
-    for (Tensor& t : heads) t = ops::clamp(t, options_.clip_qkv);
-  }
   Projected p;
   p.q = heads[0];
   if (options_.shared_from < 0) {
@@ -142,6 +139,11 @@ Tensor GqaAttention::operator()(const Tensor& x, const Batch& batch) const {  //
   const bool norm_last = options_.qk_norm && options_.qk_norm->after_rope;
   if (options_.qk_norm && !norm_last) norm_queries_and_keys(q, k);
   if (v_norm_) v = (*v_norm_)(v);
+  if (options_.clip_qkv > 0.0F) {
+    for (Tensor* t : {&q, &k, &v}) {
+      if (*t) *t = ops::clamp(*t, options_.clip_qkv);
+    }
+  }
   const bool own_keys = options_.shared_from < 0;
   const bool rotate_last = options_.rope && own_keys && !norm_last && !options_.value_is_key &&
                            options_.rope->prompt_regime() == 0;

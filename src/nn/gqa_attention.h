@@ -47,7 +47,7 @@ struct GqaOptions {
   int32_t window = 0;          // 0 = full causal attention
   float scale = 0.0F;          // of the scores; 0 = 1 / sqrt(head_dim)
   float softcap = 0.0F;        // of the scores; 0 = off
-  float clip_qkv = 0.0F;       // queries, keys and values are clamped to [-c, c]; 0 = off
+  float clip_qkv = 0.0F;       // normed queries, keys and values are clamped to [-c, c]
   QkvLayout layout = QkvLayout::Separate;
   Bias qkv_bias = Bias::None, o_bias = Bias::None;
   std::optional<QkNorm> qk_norm{};

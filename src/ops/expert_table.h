@@ -62,7 +62,7 @@ struct RouteArgs {
 struct ExpertLinearArgs {
   const PlannedExperts* experts = nullptr;
   RowView x;                     // slot s reads row s / slots_per_row
-  const int32_t* ids = nullptr;  // [slots]
+  const int32_t* ids = nullptr;  // [slots]; null: slot s goes to expert s % num_experts
   int64_t slots = 0, slots_per_row = 1;
   const float* bias = nullptr;  // [E, rows] or null
   float* y = nullptr;           // [slots, rows]

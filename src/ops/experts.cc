@@ -17,29 +17,6 @@ constexpr int32_t kMaxExperts = 1 << 16;
 const OpTable& table_of(const Tensor& x) { return op_table(x.device().kind); }
 float* data_of(Tensor& t) { return static_cast<float*>(t.raw()); }
 
-void check_router(const RouterOptions& o, int64_t experts) {
-  if (experts < 1 || experts > kMaxExperts) {
-    bad_argument("route", fmt::format("{} experts, expected 1 to {}", experts, kMaxExperts));
-  }
-  if (o.num_groups < 1 || experts % o.num_groups != 0 || o.top_groups < 1 ||
-      o.top_groups > o.num_groups) {
-    bad_argument("route",
-                 fmt::format("{} of {} groups of {} experts", o.top_groups, o.num_groups, experts));
-  }
-  const int64_t reachable = experts / o.num_groups * o.top_groups;
-  if (o.top_k < 1 || o.top_k > reachable) {
-    bad_argument("route", fmt::format("top_k {} of {} reachable experts", o.top_k, reachable));
-  }
-  const bool pair = o.group_score == RouterOptions::GroupScore::TopTwoSum;
-  if (o.num_groups > 1 && pair && experts / o.num_groups < 2) {
-    bad_argument("route",
-                 fmt::format("groups of {} experts have no two best ones", experts / o.num_groups));
-  }
-  if (o.score == RouterOptions::Score::SparseMixer && o.top_k != 2) {
-    bad_argument("route", fmt::format("SparseMixer chooses 2 experts, not {}", o.top_k));
-  }
-}
-
 const PlannedExperts& planned(const PackedExperts& w) {
   const auto* experts = dynamic_cast<const PlannedExperts*>(&w);
   if (experts == nullptr) {
@@ -65,6 +42,29 @@ MatrixView view_of(const ExpertSources& sources) {
 }
 
 }  // namespace
+
+void check_router(const RouterOptions& o, int64_t experts) {
+  if (experts < 1 || experts > kMaxExperts) {
+    bad_argument("route", fmt::format("{} experts, expected 1 to {}", experts, kMaxExperts));
+  }
+  if (o.num_groups < 1 || experts % o.num_groups != 0 || o.top_groups < 1 ||
+      o.top_groups > o.num_groups) {
+    bad_argument("route",
+                 fmt::format("{} of {} groups of {} experts", o.top_groups, o.num_groups, experts));
+  }
+  const int64_t reachable = experts / o.num_groups * o.top_groups;
+  if (o.top_k < 1 || o.top_k > reachable) {
+    bad_argument("route", fmt::format("top_k {} of {} reachable experts", o.top_k, reachable));
+  }
+  const bool pair = o.group_score == RouterOptions::GroupScore::TopTwoSum;
+  if (o.num_groups > 1 && pair && experts / o.num_groups < 2) {
+    bad_argument("route",
+                 fmt::format("groups of {} experts have no two best ones", experts / o.num_groups));
+  }
+  if (o.score == RouterOptions::Score::SparseMixer && o.top_k != 2) {
+    bad_argument("route", fmt::format("SparseMixer chooses 2 experts, not {}", o.top_k));
+  }
+}
 
 Routing route(const Tensor& logits, const RouterOptions& options, const Tensor& selection_bias) {
   const OpTable& table = table_of(logits);
@@ -145,6 +145,35 @@ Tensor expert_linear(const Tensor& x, const PackedExperts& w, const Tensor& ids,
   if (args.slots == 0) return y;
   args.ids = static_cast<const int32_t*>(ids.raw());
   args.slots_per_row = args.slots / rows;
+  args.y = data_of(y);
+  table.expert_linear(args);
+  return y;
+}
+
+Tensor head_linear(const Tensor& x, const PackedExperts& w) {
+  constexpr std::string_view kOp = "head_linear";
+  const OpTable& table = table_of(x);
+  require_kernel(table.expert_linear != nullptr, kOp, x.device().kind);
+  const PlannedExperts& experts = planned(w);
+  const int64_t heads = w.num_experts();
+  if (x.shape().rank() != 3 || x.dtype() != DType::F32 || x.dim(1) != heads ||
+      x.dim(2) != w.cols()) {
+    bad_argument(kOp,
+                 fmt::format("x {} for {} heads of {} columns", x.shape().str(), heads, w.cols()));
+  }
+  Tensor y = Tensor::empty({x.dim(0), heads, w.rows()}, DType::F32, x.device());
+  if (y.numel() == 0) return y;
+  // Heads one after another are rows at one stride.
+  if (x.stride(2) != 1 || (x.dim(0) > 1 && x.stride(0) != heads * x.stride(1))) {
+    bad_argument(kOp, fmt::format("x {} is strided between tokens", x.shape().str()));
+  }
+  ExpertLinearArgs args;
+  args.experts = &experts;
+  args.slots = x.dim(0) * heads;
+  args.x = {.data = static_cast<const float*>(x.raw()),
+            .outer = args.slots,
+            .outer_stride = x.stride(1),
+            .dim = x.dim(2)};
   args.y = data_of(y);
   table.expert_linear(args);
   return y;

@@ -43,6 +43,8 @@ struct Routing {
   Tensor weights;  // [T, K] f32
 };
 
+/// Throws InvalidArgument for options that do not fit E experts.
+void check_router(const RouterOptions& options, int64_t experts);
 /// Routes every row of logits [T, E]. `selection_bias` [E] f32 (or null) is added to the scores for
 /// the choice only, never to the weights. Throws InvalidArgument for options that do not fit E.
 Routing route(const Tensor& logits, const RouterOptions& options,
@@ -78,6 +80,9 @@ std::shared_ptr<const PackedExperts> pack_experts(std::span<const ExpertSources>
 /// other rows nor on which of them share an expert.
 Tensor expert_linear(const Tensor& x, const PackedExperts& w, const Tensor& ids,
                      const Tensor& bias = {});
+/// y[t, h] = x[t, h] W_h^T: every head of a token times the matrix of that head. x [T, E, cols],
+/// heads at any stride -> [T, E, rows].
+Tensor head_linear(const Tensor& x, const PackedExperts& w);
 /// sum over the slots of a token of weights[token, k] * y[slot], in the order of k. y [S, D],
 /// weights [T, K] -> [T, D].
 Tensor combine_experts(const Tensor& y, const Tensor& weights);

@@ -52,6 +52,7 @@ GoldenTensor tensor_from(const Json& json) {
     t.group = member(json, "group").as_int();
     t.scale_type = member(json, "scale_type").as_string();
   }
+  if (t.kind == "mxfp4") t.exponent = static_cast<int>(member(json, "exponent").as_int());
   if (t.is_block_kind()) t.fields = numbers<double>(member(json, "fields"));
   return t;
 }
@@ -59,6 +60,27 @@ GoldenTensor tensor_from(const Json& json) {
 DType dtype_of(std::string_view kind) {
   if (kind == "f16") return DType::F16;
   return kind == "bf16" ? DType::BF16 : DType::F32;
+}
+
+}  // namespace
+
+namespace {
+
+/// As gpt-oss has it (blocks and scales), or as MLX does when the name ends in ".weight".
+void add_mxfp4(SafetensorsWriter& writer, uint64_t seed, const GoldenTensor& t) {
+  const GoldenMxfp4 m = golden_mxfp4(seed, t);
+  std::vector<int64_t> groups = t.shape, codes = t.shape;
+  groups.back() /= 32;
+  if (t.name.ends_with(".weight")) {
+    codes.back() /= 8;
+    writer.add(t.name, DType::U32, codes, m.codes);
+    writer.add(t.name.substr(0, t.name.rfind('.')) + ".scales", DType::U8, groups, m.scales);
+    return;
+  }
+  codes.back() /= 32;
+  codes.push_back(16);
+  writer.add(t.name + "_blocks", DType::U8, codes, m.codes);
+  writer.add(t.name + "_scales", DType::U8, groups, m.scales);
 }
 
 }  // namespace
@@ -74,8 +96,9 @@ std::string GoldenCase::storage() const {
 }
 
 bool GoldenCase::is_dense() const {
-  return std::ranges::all_of(
-      tensors, [](const GoldenTensor& t) { return t.kind != "affine" && !t.is_block_kind(); });
+  return std::ranges::all_of(tensors, [](const GoldenTensor& t) {
+    return t.kind != "affine" && t.kind != "mxfp4" && !t.is_block_kind();
+  });
 }
 
 bool GoldenCase::has_block_kinds() const {
@@ -120,14 +143,20 @@ void write_safetensors_checkpoint(const GoldenCase& c, const std::string& folder
   for (const GoldenTensor& t : c.tensors) {
     if (t.is_block_kind()) throw std::runtime_error(t.name + " has no safetensors form");
     const std::string name = rename ? rename(t.name) : t.name;
+    if (t.kind == "mxfp4") {
+      add_mxfp4(writer, c.seed, t);
+      continue;
+    }
     if (t.kind != "affine") {
       writer.add(name, dtype_of(t.kind), t.shape, golden_bytes(golden_dense(c.seed, t), t.kind));
       continue;
     }
     const std::string module = name.substr(0, name.rfind('.'));
     const GoldenAffine a = golden_affine(c.seed, t);
-    const std::vector<int64_t> groups = {t.shape[0], t.shape[1] / t.group};
-    writer.add(name, DType::U32, {t.shape[0], t.shape[1] * t.bits / 32}, a.codes);
+    std::vector<int64_t> groups = t.shape, words = t.shape;  // of each row
+    groups.back() /= t.group;
+    words.back() = words.back() * t.bits / 32;
+    writer.add(name, DType::U32, words, a.codes);
     writer.add(module + ".scales", dtype_of(t.scale_type), groups, a.scales);
     writer.add(module + ".biases", dtype_of(t.scale_type), groups, a.biases);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <set>
 
 #include "golden/golden_case.h"
 #include "testing/gguf_writer.h"
@@ -155,6 +156,8 @@ void write_metadata(GgufWriter& w, const Json& c, const std::string& arch) {
 
 bool has_gguf_twin(const GoldenCase& c) {
   if (has_dense_twin(c)) return true;
+  static const std::set<std::string> kFamilies = {"llama", "qwen2", "qwen3"};
+  if (!kFamilies.contains(c.family())) return false;
   if (!c.is_dense() && !c.has_block_kinds()) return false;
   const Json* window = c.config.find("use_sliding_window");
   if (window != nullptr && window->as_bool()) return false;

@@ -249,6 +249,24 @@ TEST(ExpertLinear, StackedSourcesAndSharedRows) {
             5e-5);  // rounded activations
 }
 
+TEST(ExpertLinear, HeadsTakeTheirOwnMatrix) {
+  for_each_level([] {
+    const Experts e(dense_format(DType::BF16), 24, 40, 3);
+    const auto packed = ops::pack_experts(e.sources, {});
+    const Tensor wide = random_tensor({5 * 3, 56}, 4);
+    const Tensor y = ops::head_linear(wide.view({5, 3, 56}).slice(2, 8, 48), *packed);
+    for (int64_t s = 0; s < 15; ++s) {
+      const int32_t id = static_cast<int32_t>(s % 3);
+      std::vector<float> expected(24);
+      ref::expert_linear(wide.host<float>().data() + s * 56 + 8, 1, 1, &id, e.plain, nullptr,
+                         expected.data());
+      EXPECT_LT(relative_error(y.host<float>().subspan(static_cast<size_t>(s) * 24, 24), expected),
+                3e-6);
+    }
+    EXPECT_THROW(ops::head_linear(random_tensor({5, 2, 40}, 1), *packed), Error);
+  });
+}
+
 // Sums above the range of f16 stay finite.
 TEST(ExpertLinear, LargeActivationsDoNotOverflow) {
   backend::register_all();

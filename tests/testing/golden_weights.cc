@@ -116,6 +116,21 @@ GoldenAffine golden_affine(uint64_t seed, const GoldenTensor& t) {
   return out;
 }
 
+GoldenMxfp4 golden_mxfp4(uint64_t seed, const GoldenTensor& t) {
+  GoldenMxfp4 out;
+  out.codes.assign(static_cast<size_t>(t.numel()) / 2, '\0');
+  size_t i = 0;
+  for (const uint64_t z : golden_bits(seed, t.name + ".codes", t.numel())) {
+    const auto half = static_cast<unsigned>(z >> 60) << (4 * (i % 2));
+    out.codes[i / 2] = static_cast<char>(static_cast<unsigned char>(out.codes[i / 2]) | half);
+    ++i;
+  }
+  for (const uint64_t z : golden_bits(seed, t.name + ".scales", t.numel() / 32)) {
+    out.scales.push_back(static_cast<char>(t.exponent + static_cast<int>(z >> 63)));
+  }
+  return out;
+}
+
 std::string golden_blocks(uint64_t seed, const GoldenTensor& t) {
   const BlockKind& kind = block_kind(t.kind);
   const int64_t blocks = t.numel() / kind.size.values;

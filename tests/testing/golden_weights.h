@@ -19,6 +19,7 @@ struct GoldenTensor {
   int bits = 0;                // affine
   int64_t group = 0;           // affine
   std::string scale_type;      // affine: "f32", "f16" or "bf16"
+  int exponent = 0;            // mxfp4: the lower of the two scale bytes in use
   std::vector<double> fields;  // block kinds: sizes of the f16 fields of a block
 
   int64_t numel() const;
@@ -41,6 +42,13 @@ struct GoldenAffine {
   std::string codes, scales, biases;
 };
 GoldenAffine golden_affine(uint64_t seed, const GoldenTensor& t);
+
+/// The two tensors of an MXFP4 matrix: codes two a byte, the first in the low half, and one E8M0
+/// byte for 32 of them.
+struct GoldenMxfp4 {
+  std::string codes, scales;
+};
+GoldenMxfp4 golden_mxfp4(uint64_t seed, const GoldenTensor& t);
 
 /// Bytes of a ggml block matrix, row after row.
 std::string golden_blocks(uint64_t seed, const GoldenTensor& t);

@@ -77,7 +77,7 @@ def describe(name, shape, storage, tied, embedding="model.embed_tokens.weight", 
             t["kind"] = storage["kind"]
         return t
     gain = f.get("_embedding_gain", 0.5) if name == embedding and tied else 1.7
-    width = 1 if name == embedding and not tied else shape[1]
+    width = 1 if name == embedding and not tied else shape[-1]
     t["amplitude"] = round(gain / math.sqrt(width), 6)
     kind = storage["kind"]
     if kind == "affine":

@@ -84,7 +84,8 @@ def dense(seed, t):
 
 def affine(seed, t):
     """scale * code + bias of random codes, scales and biases, product and sum rounded to f32."""
-    rows, cols = t["shape"]
+    cols = t["shape"][-1]
+    rows = int(np.prod(t["shape"][:-1]))  # leading dimensions of a stack count as rows
     bits, group = t["bits"], t["group"]
     codes = (bits64(seed, t["name"] + ".codes", rows * cols) >> np.uint64(64 - bits)).astype(np.float32)
     count = rows * cols // group
@@ -95,7 +96,20 @@ def affine(seed, t):
     biases = -(scales * middle) * (np.float32(1) + np.float32(0.25) * uniform(seed, t["name"] + ".biases", count))
     biases = round_to(biases, t["scale_type"])
     values = scales[:, None] * codes.reshape(count, group) + biases[:, None]
-    return values.astype(np.float32).reshape(rows, cols)
+    return values.astype(np.float32).reshape(t["shape"])
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=np.float32)
+
+
+def mxfp4(seed, t):
+    """E2M1 values times powers of two, one for 32 inputs (OCP Microscaling v1.0)."""
+    count = int(np.prod(t["shape"]))
+    codes = (bits64(seed, t["name"] + ".codes", count) >> np.uint64(60)).astype(np.int64)
+    values = np.where(codes & 8, -E2M1[codes & 7], E2M1[codes & 7]).astype(np.float32)
+    powers = t["exponent"] + (bits64(seed, t["name"] + ".scales", count // 32) >> np.uint64(63)).astype(np.int64)
+    scales = np.ldexp(np.float32(1), powers - 127).astype(np.float32)
+    return (values.reshape(-1, 32) * scales[:, None]).reshape(t["shape"])
 
 
 def blocks(seed, t):
@@ -115,6 +129,8 @@ def tensor(seed, t):
     """The f32 values that a loader must see, [rows, cols] or [n]."""
     if t["kind"] == "affine":
         return affine(seed, t)
+    if t["kind"] == "mxfp4":
+        return mxfp4(seed, t)
     if t["kind"] in BLOCKS:
         import gguf
 

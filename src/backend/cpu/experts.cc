@@ -54,11 +54,15 @@ class ExpertProduct {
   /// Work of a share in units that cost about the same: tiles times rows.
   int64_t units_of(const Share& s) const { return tiles_ * (s.rows() + kTileCost); }
 
+  int64_t expert_of(int64_t slot) const {
+    return a_.ids != nullptr ? a_.ids[slot] : slot % a_.experts->num_experts();
+  }
+
   void sort_slots() {
     const auto experts = static_cast<size_t>(a_.experts->num_experts());
     std::vector<int64_t> next(experts + 1, 0);
     for (int64_t s = 0; s < a_.slots; ++s) {
-      const int32_t id = a_.ids[s];
+      const int64_t id = expert_of(s);
       MLXCEL_CHECK(id >= 0 && static_cast<size_t>(id) < experts, "expert id out of range");
       ++next[static_cast<size_t>(id) + 1];
     }
@@ -71,7 +75,7 @@ class ExpertProduct {
     }
     order_.resize(static_cast<size_t>(a_.slots));
     for (int64_t s = 0; s < a_.slots; ++s) {
-      order_[static_cast<size_t>(next[static_cast<size_t>(a_.ids[s])]++)] = s;
+      order_[static_cast<size_t>(next[static_cast<size_t>(expert_of(s))]++)] = s;
     }
   }
 

@@ -43,7 +43,10 @@ std::vector<std::string> model_names() {
           "cohere2/base",
           "olmo3/yarn",
           "gpt2/base",
-          "gpt_neox/base"};
+          "gpt_neox/base",
+          "mixtral/window_bf16",
+          "qwen3_moe/mlx_mixed",
+          "glm4_moe/groups"};
 }
 
 std::string stories_folder() {

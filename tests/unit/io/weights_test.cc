@@ -180,7 +180,7 @@ TEST_F(WeightsTest, QuantizationOfTheConfig) {
        R"({"quantization":{"bits":2,"group_size":64,"q":false,"lm_head":true}})"}) {
     EXPECT_EQ(take(config), 4) << config;
   }
-  for (const char* mode : {"mxfp4", "nvfp4", "mxfp8", "other"}) {
+  for (const char* mode : {"mxfp5", "other"}) {
     expect_error(
         Code::Unsupported, fmt::format("quantization mode \"{}\" (\"quantization.mode\")", mode),
         [&] {
@@ -193,10 +193,22 @@ TEST_F(WeightsTest, QuantizationOfTheConfig) {
                            mode));
         });
   }
-  for (const char* method : {"gptq", "awq", "fp8", "bitsandbytes", "compressed-tensors"}) {
+  for (const char* method : {"gptq", "awq", "bitsandbytes"}) {
     expect_error(
         Code::Unsupported, fmt::format("\"quantization_config.quant_method\" \"{}\"", method),
         [&] { take(fmt::format(R"({{"quantization_config":{{"quant_method":"{}"}}}})", method)); });
+  }
+  const std::pair<const char*, const char*> settings[] = {
+      {R"({"quant_method":"fp8","fmt":"e5m2"})", "\"quantization_config.fmt\" \"e5m2\""},
+      {R"({"quant_method":"fp8","weight_block_size":[64,128]})",
+       "\"quantization_config.weight_block_size\""},
+      {R"({"quant_method":"modelopt","quant_algo":"FP8"})",
+       "\"quantization_config.quant_algo\" \"FP8\""},
+      {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})",
+       "\"quantization_config.format\" \"pack-quantized\""}};
+  for (const auto& [config, message] : settings) {
+    expect_error(Code::Unsupported, message,
+                 [&] { take(fmt::format(R"({{"quantization_config":{}}})", config)); });
   }
   const std::pair<const char*, Code> hostile[] = {
       {R"({"quantization":7})", Code::InvalidArgument},
