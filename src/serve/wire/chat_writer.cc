@@ -147,10 +147,9 @@ class ChatWriter final : public AnswerWriter {
 
   void send(const Choice& c, Json delta, const std::vector<TokenProbability>& tokens, Json finish,
             bool with_timings) {
-    Json out =
-        frame("chat.completion.chunk", choice_list(c, std::move(delta), tokens, std::move(finish)));
-    if (with_timings) out.set("timings", timings_json(c));
-    answer_->data(out);
+    if (head_.empty()) head_ = chunk_head(frame("chat.completion.chunk", Json::array()));
+    const Json choices = choice_list(c, std::move(delta), tokens, std::move(finish));
+    answer_->data_text(chunk_text(head_, choices, with_timings ? &c : nullptr));
   }
 
   const ServerState& state_;
@@ -159,6 +158,7 @@ class ChatWriter final : public AnswerWriter {
   std::string id_;
   int64_t created_;
   std::vector<State> states_;
+  std::string head_;  // of every chunk
 };
 
 }  // namespace

@@ -39,9 +39,10 @@ class CompletionWriter final : public AnswerWriter {
 
   void delta(const Choice& c, const TextDelta& d) override {
     if (!request_.options.stream) return;
-    Json out = frame(choice_json(c, d.text, logprobs(c, d.probabilities, false), Json()));
-    if (request_.options.timings_per_token) out.set("timings", timings_json(c));
-    answer_->data(out);
+    if (head_.empty()) head_ = chunk_head(frame(Json::array()));
+    const Json choices = choice_json(c, d.text, logprobs(c, d.probabilities, false), Json());
+    answer_->data_text(
+        chunk_text(head_, choices, request_.options.timings_per_token ? &c : nullptr));
   }
 
   void choice_done(const Choice& c) override {
@@ -144,6 +145,7 @@ class CompletionWriter final : public AnswerWriter {
   CompletionRequest request_;
   std::string id_;
   int64_t created_;
+  std::string head_;             // of every chunk
   std::vector<size_t> offsets_;  // characters of each choice with log-probabilities so far
 };
 

@@ -168,6 +168,20 @@ Json usage_json(const std::vector<Choice>& choices, size_t choices_per_prompt) {
                        {"prompt_tokens_details", Json::object({{"cached_tokens", cached}})}});
 }
 
+std::string chunk_head(const Json& chunk) {
+  std::string head = chunk.dump();
+  MLXCEL_CHECK(head.ends_with("[]}"), "the choices are not the last member of the chunk");
+  head.resize(head.size() - 3);
+  return head;
+}
+
+std::string chunk_text(const std::string& head, const Json& choices, const Choice* timed) {
+  std::string out = head + choices.dump();
+  if (timed != nullptr) out += ",\"timings\":" + timings_json(*timed).dump();
+  out += '}';
+  return out;
+}
+
 std::string system_fingerprint() { return fmt::format("b{}", version()); }
 
 std::string random_id(std::string_view prefix) {

@@ -27,6 +27,11 @@ std::string_view finish_reason(const Choice& choice);
 /// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"}; prompts that
 /// several choices share count once.
 Json usage_json(const std::vector<Choice>& choices, size_t choices_per_prompt);
+/// Everything before the choices of a chunk, from a chunk whose last member is an empty "choices":
+/// the same for a whole stream, so that a token costs only its own part.
+std::string chunk_head(const Json& chunk);
+/// A chunk with these choices, and with timings unless `timed` is null.
+std::string chunk_text(const std::string& head, const Json& choices, const Choice* timed);
 /// "b" and the version.
 std::string system_fingerprint();
 /// `prefix` and 24 random letters and digits.
