@@ -152,6 +152,32 @@ Tensor clamp(const Tensor& x, float limit) {
   return unary("clamp", table_of(x).clamp, x, limit);
 }
 
+Tensor xielu(const Tensor& x, const XieluOptions& options) {
+  const OpTable& table = table_of(x);
+  require_kernel(table.xielu != nullptr, "xielu", x.device().kind);
+  XieluArgs args{.x = row_view("xielu", "x", x), .options = options};
+  Tensor out = like(x);
+  args.out = data_of(out);
+  if (out.numel() > 0) table.xielu(args);
+  return out;
+}
+
+Tensor position_factors(const Tensor& positions, float beta, int64_t period) {
+  const OpTable& table = table_of(positions);
+  require_kernel(table.position_factors != nullptr, "position_factors", positions.device().kind);
+  if (period < 1) {
+    bad_argument("position_factors", fmt::format("period is {}, expected above 0", period));
+  }
+  PositionFactorsArgs args{.positions = indices_of("position_factors", "positions", positions),
+                           .count = positions.numel(),
+                           .period = period,
+                           .beta = beta};
+  Tensor out = Tensor::empty({args.count}, DType::F32, positions.device());
+  args.out = data_of(out);
+  if (args.count > 0) table.position_factors(args);
+  return out;
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& rows) {
   const OpTable& table = table_of(x);
   require_kernel(table.take_rows != nullptr, "take_rows", x.device().kind);

@@ -40,6 +40,17 @@ struct UnaryArgs {
   float parameter = 0;   // factor, cap or limit
   Activation kind = Activation::Silu;
 };
+struct XieluArgs {
+  RowView x;
+  float* out = nullptr;  // [rows, dim]
+  XieluOptions options;
+};
+struct PositionFactorsArgs {
+  const int32_t* positions = nullptr;  // [count]
+  int64_t count = 0, period = 1;
+  float* out = nullptr;  // [count]
+  float beta = 0;
+};
 struct TakeRowsArgs {
   RowView x;
   const int32_t* ids = nullptr;  // checked against x.rows()
@@ -109,6 +120,8 @@ struct OpTable {
   void (*activate)(const UnaryArgs&) = nullptr;
   void (*softcap)(const UnaryArgs&) = nullptr;
   void (*clamp)(const UnaryArgs&) = nullptr;
+  void (*xielu)(const XieluArgs&) = nullptr;
+  void (*position_factors)(const PositionFactorsArgs&) = nullptr;
   void (*copy_rows)(const UnaryArgs&) = nullptr;
   void (*take_rows)(const TakeRowsArgs&) = nullptr;
   void (*argmax_rows)(const ArgmaxArgs&) = nullptr;

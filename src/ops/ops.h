@@ -76,6 +76,14 @@ Tensor activate(const Tensor& x, Activation kind);
 Tensor softcap(const Tensor& x, float cap);
 /// x cut to [-limit, limit]; limit > 0.
 Tensor clamp(const Tensor& x, float limit);
+/// xIELU (arXiv:2411.13010): alpha_p x^2 + beta x above 0, alpha_n (e^min(x, eps) - 1 - x) + beta x
+/// elsewhere; eps is a small negative number.
+struct XieluOptions {
+  float alpha_p = 0.0F, alpha_n = 0.0F, beta = 0.5F, eps = -1e-6F;
+};
+Tensor xielu(const Tensor& x, const XieluOptions& options);
+/// 1 + beta * log(1 + floor(position / period)) for positions [T] i32 -> [T] f32.
+Tensor position_factors(const Tensor& positions, float beta, int64_t period);
 /// Rows of x [T, D] chosen by rows [R] i32 -> [R, D].
 Tensor take_rows(const Tensor& x, const Tensor& rows);
 /// The column of the largest value of every row of x [R, V] f32, the first of equals: [R] i32. -1

@@ -73,6 +73,37 @@ TEST(Elementwise, UnaryOpsMatchTheReference) {
   });
 }
 
+TEST(Elementwise, XieluMatchesTheReference) {
+  for_each_level([] {
+    for (const int64_t n : kSizes) {
+      for (const float size : {1e-7F, 1e-3F, 1.0F, 12.0F, 120.0F}) {
+        SCOPED_TRACE(::testing::Message() << n << " times " << size);
+        const Tensor x = random_tensor({3, n}, static_cast<uint64_t>(n), size);
+        const ops::XieluOptions options{.alpha_p = 0.8F, .alpha_n = 1.3F};
+        std::vector<float> expected(static_cast<size_t>(x.numel()));
+        ref::op_table().xielu({.x = rows_of(x), .out = expected.data(), .options = options});
+        EXPECT_LT(relative_error(ops::xielu(x, options).host<float>(), expected), kTolerance);
+      }
+    }
+  });
+}
+
+TEST(Elementwise, PositionFactorsMatchTheReference) {
+  for_each_level([] {
+    const std::vector<int32_t> positions = {0, 1, 7, 8, 9, 63, 64, 131071};
+    std::vector<float> expected(positions.size());
+    ref::op_table().position_factors({.positions = positions.data(),
+                                      .count = 8,
+                                      .period = 8,
+                                      .out = expected.data(),
+                                      .beta = 0.1F});
+    const Tensor got = ops::position_factors(Tensor::of(positions, {8}), 0.1F, 8);
+    EXPECT_EQ(got.host<float>()[2], 1.0F);
+    EXPECT_LT(relative_error(got.host<float>(), expected), kTolerance);
+    EXPECT_THROW(ops::position_factors(Tensor::of(positions, {8}), 0.1F, 0), Error);
+  });
+}
+
 TEST(Elementwise, BinaryOpsMatchTheReference) {
   const ops::OpTable& ref = ref::op_table();
   for_each_level([&] {
@@ -235,8 +266,8 @@ TEST(Table, EveryOpHasAReferenceAndACpuKernel) {
   backend::register_all();
   const auto all_set = [](const ops::OpTable& t) {
     return t.rms_norm && t.layer_norm && t.add && t.mul && t.silu_mul && t.scale && t.activate &&
-           t.softcap && t.clamp && t.copy_rows && t.take_rows && t.rope && t.kv_append &&
-           t.attention;
+           t.softcap && t.clamp && t.xielu && t.position_factors && t.copy_rows && t.take_rows &&
+           t.rope && t.kv_append && t.attention;
   };
   EXPECT_TRUE(all_set(ref::op_table()));
   EXPECT_TRUE(all_set(ops::op_table(DeviceKind::Cpu)));

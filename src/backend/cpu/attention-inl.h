@@ -195,6 +195,7 @@ constexpr VectorKernels kTable = {
     .clamped_swiglu = clamped_swiglu_row,
     .softcap = softcap_row,
     .clamp = clamp_row,
+    .xielu = xielu_row,
     .activate = activate_row,
     .rope_angles = rope_angles_row,
     .rope_rotate = rope_rotate_head,

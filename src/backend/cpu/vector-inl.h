@@ -102,6 +102,31 @@ struct ClampOp {
   VF low, high;
   MLXCEL_METHOD VF of(VF x) const { return vmin(high, vmax(low, x)); }
 };
+// e^x - 1 - x: Taylor's series up to x^9 near 0 (its rest is below 1e-9 of the first term there),
+// where the difference would cancel.
+MLXCEL_INLINE VF exp_rest(VF x) {
+  VF p = set1(1.0F / 362880);
+  p = fma(p, x, set1(1.0F / 40320));
+  p = fma(p, x, set1(1.0F / 5040));
+  p = fma(p, x, set1(1.0F / 720));
+  p = fma(p, x, set1(1.0F / 120));
+  p = fma(p, x, set1(1.0F / 24));
+  p = fma(p, x, set1(1.0F / 6));
+  p = fma(p, x, set1(0.5F));
+  const VF near = mul(mul(p, x), x);
+  const VF far = sub(sub(exp(x), set1(1.0F)), x);
+  return select_less(abs(x), set1(0.7F), near, far);
+}
+struct XieluOp {
+  VF alpha_p, alpha_n, beta, eps;
+  MLXCEL_METHOD VF of(VF x) const {
+    const VF above = mul(x, fma(alpha_p, x, beta));
+    // e^eps - 1 - x for the few x between eps and 0.
+    const VF cut = vmin(eps, x);
+    const VF below = fma(alpha_n, add(exp_rest(cut), sub(cut, x)), mul(beta, x));
+    return select_less(zero(), x, above, below);
+  }
+};
 struct SoftcapOp {
   VF cap;
   MLXCEL_METHOD VF of(VF x) const { return mul(cap, tanh(div(x, cap))); }
@@ -132,6 +157,9 @@ void softcap_row(const float* x, float cap, float* out, int64_t n) {
 }
 void clamp_row(const float* x, float limit, float* out, int64_t n) {
   map1(x, out, n, ClampOp{set1(-limit), set1(limit)});
+}
+void xielu_row(const float* x, const ops::XieluOptions& o, float* out, int64_t n) {
+  map1(x, out, n, XieluOp{set1(o.alpha_p), set1(o.alpha_n), set1(o.beta), set1(o.eps)});
 }
 void activate_row(const float* x, ops::Activation kind, float* out, int64_t n) {
   switch (kind) {

@@ -85,6 +85,19 @@ void activate(const ops::UnaryArgs& a) {
            [&](int64_t r) { k.activate(a.x.row(r), a.kind, a.out + r * a.x.dim, a.x.dim); });
 }
 
+void xielu(const ops::XieluArgs& a) {
+  const VectorKernels& k = vector_kernels();
+  for_rows(a.x, 8,
+           [&](int64_t r) { k.xielu(a.x.row(r), a.options, a.out + r * a.x.dim, a.x.dim); });
+}
+
+void position_factors(const ops::PositionFactorsArgs& a) {
+  for (int64_t i = 0; i < a.count; ++i) {
+    const auto turns = static_cast<float>(a.positions[i] / a.period);
+    a.out[i] = 1.0F + a.beta * std::log(1.0F + turns);
+  }
+}
+
 void copy_rows(const ops::UnaryArgs& a) {
   for_rows(a.x, 1, [&](int64_t r) {
     std::memcpy(a.out + r * a.x.dim, a.x.row(r), static_cast<size_t>(a.x.dim) * 4);
@@ -186,6 +199,8 @@ void register_ops(ops::OpTable& table) {
   table.scale = unary<&VectorKernels::scale, 1>;
   table.softcap = unary<&VectorKernels::softcap, 8>;
   table.clamp = unary<&VectorKernels::clamp, 1>;
+  table.xielu = xielu;
+  table.position_factors = position_factors;
   table.activate = activate;
   table.copy_rows = copy_rows;
   table.take_rows = take_rows;

@@ -62,6 +62,7 @@ struct VectorKernels {
                          int64_t n);
   void (*softcap)(const float* x, float cap, float* out, int64_t n);
   void (*clamp)(const float* x, float limit, float* out, int64_t n);
+  void (*xielu)(const float* x, const ops::XieluOptions& options, float* out, int64_t n);
   void (*activate)(const float* x, ops::Activation kind, float* out, int64_t n);
   /// cos and sin of position * inv_freq[i], times `factor`.
   void (*rope_angles)(int32_t position, const float* inv_freq, int64_t half, float factor,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "backend/ref/ref.h"
@@ -37,8 +38,8 @@ void binary(const ops::BinaryArgs& a, Fn fn) {
   }
 }
 
-template <class Fn>
-void unary(const ops::UnaryArgs& a, Fn fn) {
+template <class Args, class Fn>
+void unary(const Args& a, Fn fn) {
   for (int64_t r = 0; r < a.x.rows(); ++r) {
     for (int64_t i = 0; i < a.x.dim; ++i) {
       a.out[r * a.x.dim + i] = static_cast<float>(fn(static_cast<double>(a.x.row(r)[i])));
@@ -64,6 +65,21 @@ void register_elementwise(ops::OpTable& t) {
   t.clamp = [](const ops::UnaryArgs& a) {
     const auto limit = static_cast<double>(a.parameter);
     unary(a, [&](double x) { return x > limit ? limit : x < -limit ? -limit : x; });
+  };
+  t.xielu = [](const ops::XieluArgs& a) {
+    const double p = static_cast<double>(a.options.alpha_p);
+    const double n = static_cast<double>(a.options.alpha_n);
+    const double beta = static_cast<double>(a.options.beta);
+    const double eps = static_cast<double>(a.options.eps);
+    unary(a, [&](double x) {
+      return x > 0 ? p * x * x + beta * x : n * (std::expm1(std::min(x, eps)) - x) + beta * x;
+    });
+  };
+  t.position_factors = [](const ops::PositionFactorsArgs& a) {
+    for (int64_t i = 0; i < a.count; ++i) {
+      const auto turns = static_cast<double>(a.positions[i] / a.period);
+      a.out[i] = static_cast<float>(1.0 + static_cast<double>(a.beta) * std::log(1.0 + turns));
+    }
   };
   t.activate = [](const ops::UnaryArgs& a) {
     unary(a, [&](double x) { return activation(a.kind, x); });
