@@ -4,13 +4,16 @@
 //   Seed-OSS      a bias on queries, keys and values, another flag for the output projection
 //   ERNIE 4.5     rotary positions turn neighbouring pairs; `use_bias` is for all projections
 //   Hunyuan       norms of query and key heads after the rotation; "dynamic" with `alpha` is a
-//                 fixed base
+//   fixed
+//                 base
 //   Helium        neighbouring pairs, which no config key says
 //   InternLM 2    queries, keys and values stored group by group, other names
 //   InternLM 3    `qkv_bias` and `bias`
+//   Ministral 3   queries scaled by the logarithm of their position
+//   Apertus       xIELU without a gate, norms of query and key heads
 //
 // SmolLM3 (huggingface.co/blog/smollm3), InternLM2 (arXiv:2403.17297), Helium
-// (kyutai.org/2025/01/13/helium.html).
+// (kyutai.org/2025/01/13/helium.html), Apertus (arXiv:2509.14233), xIELU (arXiv:2411.13010).
 
 #include <array>
 
@@ -136,19 +139,73 @@ LoadedModel load_internlm3(const io::Config& json, const io::Weights& w) {
   return {.lm = nn::make_dense_decoder(c, o, w)};
 }
 
+LoadedModel load_ministral3(const io::Config& root, const io::Weights& w) {
+  const io::Config json = root.at_or_self("text_config");
+  const nn::DenseConfig c(
+      json, {.max_positions = 262144, .num_kv_heads = 8, .head_dim = 128, .norm_eps = 1e-5F});
+  nn::DenseOptions o = llama_options(json, c, nn::whole_head_rope(json, c));
+  const io::Config rotary = json.at_or_self("rope_parameters");
+  const float beta = rotary.f32_or("llama_4_scaling_beta", 0.0F);
+  for (nn::GqaOptions& layer : o.attention) {
+    layer.window = nn::window_from(json, "sliding_window", 0);
+    layer.position_beta = beta;
+    if (beta != 0.0F) layer.position_period = rotary.size("original_max_position_embeddings");
+  }
+  return {.lm = nn::make_dense_decoder(c, o, w)};
+}
+
+/// Without any rotary settings Apertus scales as Llama 3 does.
+io::Config with_apertus_rope(const io::Config& json) {
+  if (json.has("rope_parameters") || json.has("rope_scaling")) return json;
+  Json rotary = Json::object();
+  rotary.set("rope_type", "llama3");
+  rotary.set("rope_theta", 12e6);
+  rotary.set("factor", 8.0);
+  rotary.set("original_max_position_embeddings", 8192);
+  rotary.set("low_freq_factor", 1.0);
+  rotary.set("high_freq_factor", 4.0);
+  Json all = json.json();
+  all.set("rope_parameters", std::move(rotary));
+  return io::Config::from_json(std::move(all), json.source());
+}
+
+LoadedModel load_apertus(const io::Config& given, const io::Weights& w) {
+  const io::Config json = with_apertus_rope(given);
+  const nn::DenseConfig c(json, {.max_positions = 65536, .norm_eps = 1e-5F});
+  nn::DenseOptions o = nn::dense_options(c, rope(json, c, {.theta = 12e6}));
+  o.block.names = {"attention_layernorm", "", "feedforward_layernorm", ""};
+  o.mlp.gated = false;
+  o.mlp.learned_xielu = json.str_or("hidden_act", "xielu") == "xielu";
+  if (!o.mlp.learned_xielu) o.mlp.activation = nn::activation_from(json, "hidden_act", "xielu");
+  for (nn::GqaOptions& layer : o.attention) {
+    layer.qkv_bias = layer.o_bias = nn::bias_from(json, "attention_bias");
+    layer.qk_norm = nn::QkNorm{.norm = o.block.norm};
+  }
+  return {.lm = nn::make_dense_decoder(c, o, w)};
+}
+
 using Types1 = std::array<std::string_view, 1>;
 constexpr Types1 kSmolLm3Types = {"smollm3"}, kSeedOssTypes = {"seed_oss"},
                  kErnieTypes = {"ernie4_5"}, kHunyuanTypes = {"hunyuan_v1_dense"},
                  kHeliumTypes = {"helium"}, kInternLm2Types = {"internlm2"},
-                 kInternLm3Types = {"internlm3"};
+                 kInternLm3Types = {"internlm3"}, kApertusTypes = {"apertus"};
+constexpr std::array<std::string_view, 2> kMinistral3Types = {"ministral3", "mistral3"};
 constexpr std::array<io::Rename, 2> kInternLm2Renames = {{
     {"model.tok_embeddings.*", "model.embed_tokens.*"},
     {"output.*", "lm_head.*"},
 }};
+constexpr std::array<io::Rename, 5> kMinistral3Renames = {{
+    {"language_model.model.*", "model.*"},
+    {"language_model.lm_head.*", "lm_head.*"},
+    {"model.language_model.*", "model.*"},
+    {"*vision_tower.*", ""},
+    {"*multi_modal_projector.*", ""},
+}};
 
 }  // namespace
 
-extern const Family kSmolLm3, kSeedOss, kErnie45, kHunyuanDense, kHelium, kInternLm2, kInternLm3;
+extern const Family kSmolLm3, kSeedOss, kErnie45, kHunyuanDense, kHelium, kInternLm2, kInternLm3,
+    kMinistral3, kApertus;
 const Family kSmolLm3 = {"smollm3",     "SmolLM3", "dense",     kSmolLm3Types,
                          kSmolLm3Types, {},        load_smollm3};
 const Family kSeedOss = {"seed_oss", "Seed-OSS", "dense", kSeedOssTypes, {}, {}, load_seed_oss};
@@ -161,5 +218,8 @@ const Family kInternLm2 = {"internlm2", "InternLM 2",      "dense",       kInter
                            {},          kInternLm2Renames, load_internlm2};
 const Family kInternLm3 = {"internlm3", "InternLM 3", "dense",       kInternLm3Types,
                            {},          {},           load_internlm3};
+const Family kMinistral3 = {"ministral3", "Ministral 3",      "dense",        kMinistral3Types,
+                            {},           kMinistral3Renames, load_ministral3};
+const Family kApertus = {"apertus", "Apertus", "dense", kApertusTypes, {}, {}, load_apertus};
 
 }  // namespace mlxcel::models

@@ -27,8 +27,8 @@ struct CacheSpec {
 
 struct ModelSpec {
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, max_positions = 0;
-  std::vector<CacheSpec> caches;  // one per layer
-  Device device{};                // of weights, caches and logits
+  std::vector<CacheSpec> caches{};  // one per layer
+  Device device{};                  // of weights, caches and logits
   /// Keys of prompts longer than this differ from those of the same tokens in shorter prompts, so
   /// the two never share a cache; 0 = none does.
   int64_t prompt_regime = 0;

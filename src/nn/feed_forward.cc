@@ -1,5 +1,7 @@
 #include "nn/feed_forward.h"
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 namespace mlxcel::nn {
@@ -20,12 +22,29 @@ StackedLinear inputs(const MlpOptions& o, const io::Weights& w) {
   return {parts, o.hidden_size, Parallel::Column};
 }
 
+/// act_fn holds alpha_p and alpha_n before the softplus that keeps them positive, and maybe beta
+/// and eps.
+ops::XieluOptions xielu_of(const io::Weights& w) {
+  ops::XieluOptions o;
+  const auto number = [&](std::string_view name) {
+    return w.take_f32(name, w.shape(name).value_or(Shape{1})).host<float>()[0];
+  };
+  const auto softplus = [](float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); };
+  if (w.has("beta")) o.beta = number("beta");
+  if (w.has("eps")) o.eps = number("eps");
+  o.alpha_p = softplus(number("alpha_p"));
+  o.alpha_n = o.beta + softplus(number("alpha_n"));
+  return o;
+}
+
 class Mlp final : public FeedForward {
  public:
   Mlp(const MlpOptions& o, const io::Weights& w)
       : options_(o),
         in_(inputs(o, w)),
-        down_(w.at(o.down), o.intermediate_size, o.hidden_size, Parallel::Row, o.bias) {}
+        down_(w.at(o.down), o.intermediate_size, o.hidden_size, Parallel::Row, o.bias) {
+    if (o.learned_xielu) xielu_ = xielu_of(w.at("act_fn"));
+  }
 
   Tensor operator()(const Tensor& x, const Batch&) const override {  // [T, D] -> [T, D]
     if (!options_.gated) return down_(activated(in_.fused_output(x)));
@@ -35,9 +54,11 @@ class Mlp final : public FeedForward {
   int64_t weight_bytes() const override { return in_.weight_bytes() + down_.weight_bytes(); }
 
  private:
-  Tensor activated(const Tensor& x) const { return ops::activate(x, options_.activation); }
+  Tensor activated(const Tensor& x) const {
+    return xielu_ ? ops::xielu(x, *xielu_) : ops::activate(x, options_.activation);
+  }
   Tensor gate_times_up(const Tensor& x) const {  // [T, D] -> [T, F]
-    const bool silu = options_.activation == ops::Activation::Silu;
+    const bool silu = options_.activation == ops::Activation::Silu && !xielu_;
     if (in_.fused()) {
       const Tensor both = in_.fused_output(x);  // [T, 2F]
       if (silu) return ops::silu_mul_fused(both);
@@ -52,6 +73,7 @@ class Mlp final : public FeedForward {
   }
 
   MlpOptions options_;
+  std::optional<ops::XieluOptions> xielu_;
   StackedLinear in_;
   Linear down_;
 };

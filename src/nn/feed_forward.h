@@ -27,7 +27,8 @@ using FeedForwardFactory =
 struct MlpOptions {
   int64_t hidden_size = 0, intermediate_size = 0;
   ops::Activation activation = ops::Activation::Silu;
-  bool gated = true;  // down(act(gate(x)) * up(x)), else down(act(up(x)))
+  bool learned_xielu = false;  // instead of `activation`: xIELU with the numbers of act_fn
+  bool gated = true;           // down(act(gate(x)) * up(x)), else down(act(up(x)))
   Bias bias = Bias::IfPresent;
   /// Names of the projections; the gate and up projections may also be stored as one, `fused`, the
   /// gate first.

@@ -149,6 +149,13 @@ Tensor GqaAttention::operator()(const Tensor& x, const Batch& batch) const {  //
                            options_.rope->prompt_regime() == 0;
   if (options_.rope && !rotate_last) options_.rope->apply(q, k, batch);
   if (norm_last) norm_queries_and_keys(q, k);
+  if (options_.position_beta != 0.0F) {
+    const Tensor factors = ops::position_factors(batch.positions, options_.position_beta,
+                                                 options_.position_period);  // [T]
+    const int64_t heads = q.dim(1);
+    q = ops::scale_rows(q.view({q.dim(0), heads * q.dim(2)}), factors)
+            .view({-1, heads, options_.head_dim});
+  }
   const ops::AttentionOptions how{.scale = options_.scale,
                                   .window = options_.window,
                                   .softcap = options_.softcap,

@@ -56,6 +56,9 @@ struct GqaOptions {
   bool has_sinks = false;    // an extra logit for every head in the softmax, named sinks
   bool value_is_key = false;  // there is no v_proj: values are the key projection before its norm
   int shared_from = -1;       // reads the keys and values of that layer and has none of its own
+  /// Queries are multiplied by 1 + beta * log(1 + floor(position / period)); beta 0 = off.
+  float position_beta = 0.0F;
+  int64_t position_period = 1;
   std::string_view fused_name = "qkv_proj", o_name = "o_proj";
 
   /// What this layer keeps between steps.

@@ -98,7 +98,8 @@ TEST_F(DenseLoad, TextModelsInsideWrappersAreTheSame) {
     const char *variant, *model_type, *prefix;
   };
   for (const Wrapper& w : {Wrapper{"gemma3/base", "gemma3", "language_model."},
-                           Wrapper{"gemma4/base", "gemma4", "model.language_model"}}) {
+                           Wrapper{"gemma4/base", "gemma4", "model.language_model"},
+                           Wrapper{"ministral3/base", "mistral3", "language_model."}}) {
     GoldenCase c = load_golden(w.variant);
     const auto plain = logits(c);
     Json wrapped = Json::object();

@@ -2,6 +2,7 @@
 // stored gains as llama.cpp's converter writes them.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "golden/golden_case.h"
@@ -136,8 +137,11 @@ void write_longrope(GgufWriter& w, const Json& c, const std::string& arch, const
   w.str(arch + ".rope.scaling.type", "longrope");
   w.u32(arch + ".rope.scaling.original_context_length",
         size(c, {"original_max_position_embeddings"}));
-  const double attention = number(r, {"attention_factor"}, 0);
-  if (attention > 0) w.f32(arch + ".rope.scaling.attn_factor", static_cast<float>(attention));
+  const double original = number(c, {"original_max_position_embeddings"}, 1);
+  const double stretch = number(c, {"max_position_embeddings"}, 1) / original;
+  const double attention = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(original)) : 1;
+  w.f32(arch + ".rope.scaling.attn_factor",
+        static_cast<float>(number(r, {"attention_factor"}, attention)));
   for (const std::string which : {"short", "long"}) {
     std::vector<float> factors;
     for (const Json& f : r.find(which + "_factor")->as_array()) {

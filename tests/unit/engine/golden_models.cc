@@ -44,6 +44,7 @@ std::vector<std::string> model_names() {
           "olmo3/yarn",
           "gpt2/base",
           "gpt_neox/base",
+          "ministral3/window",
           "mixtral/window_bf16",
           "qwen3_moe/mlx_mixed",
           "glm4_moe/groups"};
