@@ -109,9 +109,19 @@ def describe(name, shape, storage, tied):
 
 
 def write_variant(family, name, changes, storage, layout):
+    """Takes the first seed whose greedy choices are clear of rounding errors."""
+    # Products of quantized matrices may round activations to sixteen bits.
+    clear = 2e-3 if storage["kind"].startswith(("affine", "mxfp4")) else 3e-4
+    for attempt in range(20):
+        if write_seed(family, name, changes, storage, layout, f"#{attempt}" if attempt else "") > clear:
+            return
+    raise SystemExit(f"{family}/{name}: no seed without near-ties")
+
+
+def write_seed(family, name, changes, storage, layout, salt):
     folder = os.path.join(text.ROOT, family, name)
     os.makedirs(folder, exist_ok=True)
-    seed = fnv1a64(f"{family}/{name}") >> 12
+    seed = fnv1a64(f"{family}/{name}{salt}") >> 12
     base = {**FAMILIES[family], **MOE_BASE, **FAMILIES[family], **changes}
     plain = {k: v for k, v in base.items() if v is not ABSENT}
     plain["torch_dtype"] = {"bf16": "bfloat16", "f16": "float16"}.get(storage["kind"], "float32")
@@ -166,6 +176,7 @@ def write_variant(family, name, changes, storage, layout):
         f.write(json.dumps(golden)[:-1] + ',\n"tensors": [\n' + lines + "\n]}\n")
     print(f"{family}/{name}: least margin {least:.4f} of {golden['max_logit']:.2f}, "
           f"{len(set(greedy))} different tokens", flush=True)
+    return least
 
 
 def main():
