@@ -2,6 +2,7 @@
 
 #include "backend/ref/ref.h"
 #include "cuda/support.h"
+#include "ops/attention_plan.h"
 #include "ops/op_table.h"
 
 namespace mlxcel::testing {
@@ -161,6 +162,41 @@ TEST_P(GpuAttention, PiecesAndNeighboursDoNotChangeABit) {
     EXPECT_TRUE(same_bits(std::span(mixed).last(row), std::span(expected).last(row)));
     for (const float z : std::span(mixed).subspan(used, row)) EXPECT_EQ(z, 0.0F);
   });
+}
+
+TEST_P(GpuAttention, RotatingAndAppendingInOneLaunchIsTheSame) {
+  const std::vector<float> frequencies = {1.0F, 0.3F, 0.1F, 0.03F, 0.01F, 0.003F, 0.001F, 0.0003F};
+  const Tensor inv_freq = Tensor::of(frequencies, {8}).to(kGpu);
+  for (const DType cache : {DType::F32, DType::F16, DType::BF16}) {
+    for (const bool interleaved : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << dtype_name(cache) << " " << interleaved);
+      const Case c{cache, 6, 2, 24, 40, 16, 50, 0, 0, false};  // 16 of 24 elements turn
+      std::vector<int32_t> positions(static_cast<size_t>(c.length));
+      std::iota(positions.begin(), positions.end(), 0);
+      const Tensor at = Tensor::of(positions, {c.length}).to(kGpu);
+      const Tensor v = to_gpu(random_tensor({c.length, c.kv_heads, c.v_dim}, 6));
+      const auto run = [&](bool planned) {
+        Tensor q = to_gpu(random_tensor({c.length, c.heads, c.k_dim}, 7));
+        Tensor k = to_gpu(random_tensor({c.length, c.kv_heads, c.k_dim}, 5));
+        Cache memory(c, k, v);
+        const auto s = memory.segment(c.length, c.length);
+        std::vector<int32_t> words;
+        const auto sizes = ops::write_attention_plan({&s, 1}, c.length, c.block_tokens, words);
+        const Tensor index = Tensor::of(words, {std::ssize(words)}).to(kGpu);
+        const auto plan = ops::bind_attention_plan(sizes, static_cast<const int32_t*>(index.raw()));
+        if (planned) memory.kv.plan = &plan;
+        ops::rope_append(memory.kv, {&s, 1}, q, k, v, at, inv_freq, interleaved, 1.1F);
+        std::vector<std::vector<uint8_t>> out;
+        for (const Tensor& t : {q, memory.k_memory, memory.v_memory}) {
+          const Tensor host = t.to(Device{});
+          const auto* bytes = static_cast<const uint8_t*>(host.raw());
+          out.emplace_back(bytes, bytes + host.bytes());
+        }
+        return out;
+      };
+      EXPECT_TRUE(run(true) == run(false));
+    }
+  }
 }
 
 }  // namespace

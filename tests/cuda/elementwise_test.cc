@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backend/ref/ref.h"
 #include "cuda/support.h"
 #include "ops/op_table.h"
@@ -151,6 +153,24 @@ TEST_P(GpuElementwise, TakeAndCopyRows) {
   EXPECT_TRUE(same_bits(
       values(ops::silu_mul_fused(wide)),
       values(ops::silu_mul(ops::copy_columns(wide, 0, 19), ops::copy_columns(wide, 19, 38)))));
+}
+
+TEST_P(GpuElementwise, ArgmaxTakesTheFirstOfTheBest) {
+  if (type() != DType::F32) GTEST_SKIP() << "logits are f32";
+  constexpr int64_t kRows = 6, kColumns = 70001;
+  Tensor x = random_tensor({kRows, kColumns}, 3);
+  auto values = x.host_mut<float>();
+  values[5] = values[69999] = 2.0F;                      // row 0: equals, the first wins
+  values[static_cast<size_t>(2 * kColumns - 1)] = 2.0F;  // row 1: the last column
+  values[static_cast<size_t>(2 * kColumns + 9)] = NAN;   // row 2
+  for (int64_t i = 0; i < kColumns; ++i) values[static_cast<size_t>(3 * kColumns + i)] = -INFINITY;
+  values[static_cast<size_t>(4 * kColumns + 77)] = INFINITY;
+  const Tensor best = ops::argmax_rows(x.to(kGpu)).to(Device{});
+  const auto got = best.host<int32_t>();
+  const auto last = values.last(kColumns);
+  const auto expected = static_cast<int32_t>(std::ranges::max_element(last) - last.begin());
+  EXPECT_EQ((std::vector<int32_t>{got.begin(), got.end()}),
+            (std::vector<int32_t>{5, kColumns - 1, -1, -1, 77, expected}));
 }
 
 }  // namespace
