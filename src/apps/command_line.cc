@@ -192,6 +192,15 @@ void add_generation(CLI::App& app, GenerateArguments& g) {
       ->type_name("STRING")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  const auto constraint = [&](const char* name, std::optional<std::string>& target,
+                              const char* help, const char* type) {
+    optional_option(app, name, target, help, type)->group("Structured output");
+  };
+  constraint("--grammar", g.grammar.grammar, "The answer must match this GBNF grammar", "TEXT");
+  constraint("--grammar-file", g.grammar.grammar_file, "The grammar of this file", "PATH");
+  constraint("--json-schema", g.grammar.json_schema,
+             "The answer must be JSON that is valid under this schema; {} = any object", "JSON");
+  constraint("--json-schema-file", g.grammar.json_schema_file, "The schema of this file", "PATH");
   app.add_flag("--estimate-memory", g.estimate_memory,
                "Check before loading that the model fits into memory");
   app.add_flag("--force,--no-memory-check", g.force, "Go on when that check fails");

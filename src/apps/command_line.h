@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/grammar_flags.h"
 #include "apps/model_arguments.h"
 #include "apps/serve_arguments.h"
 
@@ -17,6 +18,7 @@ struct GenerateArguments {
   std::optional<std::string> prompt;  // unset: the interactive chat
   int32_t max_tokens = -1;            // -1 = until the end or a full context
   SamplingFlags sampling;
+  GrammarFlags grammar;
   std::vector<std::string> stop;
   bool no_chat_template = false;
   bool show_reasoning = false;

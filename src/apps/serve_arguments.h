@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/grammar_flags.h"
 #include "apps/model_arguments.h"
 #include "engine/engine.h"
 #include "serve/http/server.h"
@@ -46,6 +47,7 @@ struct ServeArguments {
   bool prefill_assistant = true, spm_infill = false, verbose = false;
 
   SamplingFlags sampling;
+  GrammarFlags grammar;
   int32_t max_tokens = -1;
   bool max_tokens_given = false;
   bool ignore_eos = false;

@@ -127,11 +127,11 @@ int serve(const ServeArguments& arguments) {
   apply_template_flags(arguments, loaded.chat);
   check_memory(arguments, loaded);
   fmt::print(stderr, "Loading model from {}\n", loaded.location.path);
+  serve::RequestDefaults defaults = make_request_defaults(arguments, loaded);
   load_weights(loaded, device);
   fmt::print(stderr, "Model loaded in {:.2f}s.\n", loaded.load_seconds);
   state.model = make_served_model(arguments, loaded);
-  serve::SettingsStore settings(make_request_defaults(arguments, loaded),
-                                fixed_settings(arguments, state.model));
+  serve::SettingsStore settings(std::move(defaults), fixed_settings(arguments, state.model));
   state.num_slots = arguments.num_slots;
   state.slots_endpoint = arguments.slots_endpoint;
   state.props_endpoint = arguments.props_endpoint;

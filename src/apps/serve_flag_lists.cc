@@ -66,11 +66,6 @@ constexpr UnavailableFlag kUnavailable[] = {
     {"--diffusion-threshold", One},
     // Slots on disk
     {"--slot-save-path", One},
-    // Constrained output
-    {"--grammar", One},
-    {"--grammar-file", One},
-    {"--json-schema", One},
-    {"--json-schema-file", One},
     // Several machines or devices
     {"--distributed-config", One},
     {"--node-role", One},

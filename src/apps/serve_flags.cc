@@ -25,6 +25,7 @@ constexpr const char* kTemplate = "Chat template";
 constexpr const char* kEndpoints = "Endpoints";
 constexpr const char* kStores = "Responses API stores";
 constexpr const char* kSampling = "Default sampling";
+constexpr const char* kStructured = "Structured output";
 constexpr const char* kLogging = "Logging";
 
 std::vector<std::string> split(const std::string& list) {
@@ -305,6 +306,16 @@ constexpr ServeFlag kFlags[] = {
        a.engine.prefix_hash_blake3 = v.one_of({"sha256", "sha-256", "blake3"}) == "blake3";
      }},
 
+    {kStructured, "--grammar", "TEXT", nullptr,
+     "GBNF grammar of answers whose request brings no constraint",
+     [](Args& a, const Value& v) { a.grammar.grammar = v.text; }},
+    {kStructured, "--grammar-file", "PATH", nullptr, "The grammar of this file",
+     [](Args& a, const Value& v) { a.grammar.grammar_file = v.text; }},
+    {kStructured, "--json-schema", "JSON", nullptr,
+     "JSON Schema of such answers; {} = any object",
+     [](Args& a, const Value& v) { a.grammar.json_schema = v.text; }},
+    {kStructured, "--json-schema-file", "PATH", nullptr, "The schema of this file",
+     [](Args& a, const Value& v) { a.grammar.json_schema_file = v.text; }},
     {kTemplate, "--chat-template", "TEMPLATE", "LLAMA_ARG_CHAT_TEMPLATE",
      "Jinja2 text, or a name (chatml, llama3, ...), instead of the model's own",
      [](Args& a, const Value& v) { a.chat_template = v.text; }},

@@ -170,6 +170,7 @@ serve::RequestDefaults make_request_defaults(const ServeArguments& a,
   if (a.reasoning_budget >= 0) defaults.reasoning_budget = a.reasoning_budget;
   defaults.chat_template_kwargs = template_variables(a);
   defaults.stop = a.stop;
+  defaults.grammar = compile_grammar(a.grammar, loaded.tokenizer.get());
   return defaults;
 }
 

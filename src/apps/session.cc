@@ -32,6 +32,7 @@ Session::Session(const GenerateArguments& arguments) : arguments_(arguments) {
   io::Resolved location = io::resolve_model(m.model, m.hub);
   fmt::print(stderr, "Loading model from {}\n", location.path);
   model_ = load_without_weights(m.model, std::move(location));
+  grammar_ = compile_grammar(arguments_.grammar, model_.tokenizer.get());
 }
 
 PreparedPrompt Session::prepare(const Json& messages, PromptStyle style) const {
@@ -98,6 +99,11 @@ engine::Request Session::request(const PreparedPrompt& prompt,
     for (const std::string& stop : serve::generic_stop_strings()) {
       request.stop_strings.push_back(stop);
     }
+  }
+  request.grammar = grammar_;
+  if (grammar_ && !prompt.raw && !prompt.generic) {
+    request.constraint.after =
+        text::reasoning_end(model_.chat.template_source, prompt.rendered.text);
   }
   request.use_prefix_cache = !cache_scope.empty();
   request.cache_scope = std::move(cache_scope);

@@ -62,6 +62,7 @@ class Session {
   GenerateArguments arguments_;
   Device device_{};
   LoadedChatModel model_;
+  std::shared_ptr<const text::Grammar> grammar_;  // shared with running requests
   std::unique_ptr<engine::Engine> engine_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "base/env.h"
@@ -31,7 +32,21 @@ struct Engine::Impl {
     done.get();
   }
 
+  /// The vocabulary for grammars, made when the first request needs it.
+  std::shared_ptr<const text::GrammarVocab> grammar_vocab(const std::vector<TokenId>& stop_ids) {
+    if (tokenizer == nullptr) throw Error(Code::InvalidArgument, "a grammar needs a tokenizer");
+    const std::lock_guard lock(vocab_mutex);
+    if (!vocab || vocab_stop_ids != stop_ids) {
+      vocab = text::make_grammar_vocab(tokenizer, stop_ids, static_cast<int32_t>(spec.vocab_size));
+      vocab_stop_ids = stop_ids;
+    }
+    return vocab;
+  }
+
   std::shared_ptr<const text::Tokenizer> tokenizer;  // shared with the application; may be null
+  std::mutex vocab_mutex;                            // guards the two below
+  std::shared_ptr<const text::GrammarVocab> vocab;
+  std::vector<TokenId> vocab_stop_ids;
   const nn::ModelSpec spec;
   EngineCore core;
   std::thread thread;
@@ -85,8 +100,9 @@ void begin_after_prompt(Sequence& s, const text::Tokenizer& tokenizer) {
 }
 
 SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
-                          const text::Tokenizer* tokenizer, int64_t vocab_size,
-                          int32_t context_tokens, bool batching) {
+                          const text::Tokenizer* tokenizer,
+                          const std::shared_ptr<const text::GrammarVocab>& vocab,
+                          int64_t vocab_size, int32_t context_tokens, bool batching) {
   check_prompt(request.prompt, vocab_size);
   const auto num_prompt = static_cast<int64_t>(request.prompt.size());
   if (num_prompt >= context_tokens) {
@@ -105,6 +121,10 @@ SequencePtr make_sequence(Request request, std::shared_ptr<EventSink> sink,
   validate(request.sampling);
   validate(request.loop_detection);
   auto s = std::make_shared<Sequence>();
+  if (vocab != nullptr) {
+    s->constraint = text::make_constraint(request.grammar, vocab, request.constraint);
+    s->mask.resize((static_cast<size_t>(vocab->vocab_size()) + 31) / 32);
+  }
   s->stops = StopMatcher(request.stop_strings);
   s->tokens = std::move(request.prompt);
   s->num_prompt = static_cast<int32_t>(num_prompt);
@@ -154,9 +174,10 @@ Result<RequestId> Engine::submit(Request request, std::shared_ptr<EventSink> sin
   const ResolvedOptions& resolved = impl_->core.resolved();
   Result<RequestId> id = [&]() -> Result<RequestId> {
     try {
+      const auto vocab = request.grammar ? impl_->grammar_vocab(request.stop_ids) : nullptr;
       return impl_->core.inbox().submit(make_sequence(
-          std::move(request), std::move(sink), impl_->tokenizer.get(), impl_->spec.vocab_size,
-          resolved.context_tokens, resolved.options.batching));
+          std::move(request), std::move(sink), impl_->tokenizer.get(), vocab,
+          impl_->spec.vocab_size, resolved.context_tokens, resolved.options.batching));
     } catch (const Error& e) {
       return e;
     }

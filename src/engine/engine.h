@@ -18,6 +18,7 @@
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "nn/causal_lm.h"
+#include "text/grammar/constraint.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::engine {
@@ -31,6 +32,10 @@ struct Request {
   std::vector<std::string>
       stop_strings;              // earliest match in the decoded text ends it; the match is cut
   LoopDetection loop_detection;  // ends an answer that repeats itself, with Finish::Stop
+  std::shared_ptr<const text::Grammar> grammar;  // what the answer must be; null = free text
+  text::ConstraintOptions constraint;            // where the grammar begins
+  bool jump_ahead = true;  // text that the grammar fixes is taken over without a forward for each
+                           // token; off when log-probabilities are asked for
   Priority priority = Priority::Normal;
   bool use_prefix_cache = true;
   std::string cache_scope;  // template, adapter and session facts: sequences of different scopes

@@ -180,7 +180,9 @@ std::vector<EngineCore::PlannedRow> EngineCore::plan(Action action) {
   std::vector<PlannedRow> rows;
   if (action != Action::PrefillChunk) {
     for (const SequencePtr& s : decoding) {
-      if (reserve_for_step(s, 1)) rows.push_back({s, 1, true});
+      // More than one where a grammar fixed the text behind the last sampled token.
+      const int32_t remaining = s->num_remaining();
+      if (reserve_for_step(s, remaining)) rows.push_back({s, remaining, true});
     }
   }
   if (action != Action::Decode) {
@@ -218,6 +220,7 @@ void EngineCore::run_step(Action action, const std::vector<PlannedRow>& rows,
   try {
     runner_.launch(inputs);
     deliver(false);  // the events of the step before, while this one runs
+    prepare_masks(rows);
     await_forward(rows);
     const StepOutput output = runner_.finish();
     consecutive_failures_ = 0;

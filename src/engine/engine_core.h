@@ -110,6 +110,11 @@ class EngineCore {
   void donate(Sequence& s, bool with_tail);
   void release(Sequence& s);
 
+  // engine_constraints.cc: grammars
+  void prepare_masks(const std::vector<PlannedRow>& rows);
+  bool constrain(const SequencePtr& s, TokenId id);
+  void jump_ahead(const SequencePtr& s);
+
   // engine_output.cc: from logits to events
   std::vector<Result<SampledToken>> sample_rows(const std::vector<PlannedRow>& rows,
                                                 const std::vector<size_t>& which,

@@ -15,8 +15,12 @@ double ms_between(Clock::time_point begin, Clock::time_point end) {
 }
 
 Result<SampledToken> sample_row(Sequence& s, std::span<float> logits) {
+  if (s.mask_error) return *s.mask_error;
   try {
-    return sample(logits, s.request.sampling, s.sampler_context, s.sampler, s.tokens, s.num_prompt);
+    const std::span<const uint32_t> mask =
+        s.mask_ready ? std::span<const uint32_t>(s.mask) : std::span<const uint32_t>();
+    return sample(logits, s.request.sampling, s.sampler_context, s.sampler, s.tokens, s.num_prompt,
+                  mask);
   } catch (const Error& e) {
     return e;
   } catch (const std::exception& e) {
@@ -87,10 +91,13 @@ void EngineCore::accept(const SequencePtr& s, Result<SampledToken> token, Clock:
       delivery.finish = Finish::Stop;
     }
   }
+  if (s->constraint && !is_stop && !constrain(s, id)) return;
+  if (s->constraint && s->constraint->finished()) delivery.finish = Finish::Stop;
   const bool finished = delivery.finish.has_value();
   deliveries_.push_back(std::move(delivery));
-  if (finished) {
-    retire(s);
+  if (!finished && s->constraint) jump_ahead(s);
+  if (finished || s->state == Sequence::State::Done) {
+    if (finished) retire(s);
   } else {
     s->state = Sequence::State::Decode;
   }

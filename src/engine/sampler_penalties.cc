@@ -91,8 +91,13 @@ void apply_bias(std::span<float> logits, const SamplingParams& params,
                                            " words, too few for " + std::to_string(logits.size()) +
                                            " logits");
   }
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if ((mask[i / 32] >> (i % 32) & 1U) == 0) logits[i] = -kInfinity;
+  for (size_t begin = 0; begin < logits.size(); begin += 32) {
+    const uint32_t word = mask[begin / 32];
+    if (word == UINT32_MAX) continue;
+    const size_t end = std::min(begin + 32, logits.size());
+    for (size_t i = begin; i < end; ++i) {
+      if ((word >> (i - begin) & 1U) == 0) logits[i] = -kInfinity;
+    }
   }
 }
 

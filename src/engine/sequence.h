@@ -36,6 +36,11 @@ struct Sequence {
   std::optional<text::Detokenizer> detokenizer;  // nothing without a tokenizer
   StopMatcher stops{{}};
 
+  std::unique_ptr<text::Constraint> constraint;  // null = free text
+  std::vector<uint32_t> mask;                    // of the next token, while mask_ready
+  bool mask_ready = false;
+  std::optional<Error> mask_error;
+
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{}, last_progress{};
   bool was_admitted = false;
   bool ended = false;   // the sink has its final event

@@ -12,24 +12,40 @@ ChatOutput::ChatOutput(ReasoningFormat format, std::string_view template_source,
   needs_special_text_ = parser_->needs_special_text();
 }
 
+void ChatOutput::expect_calls(text::ToolFormat format, const Json& tools) {
+  calls_ = text::make_tool_call_parser(format, tools);
+}
+
+ChatDelta ChatOutput::take_calls(ChatDelta delta, bool final) {
+  if (!calls_) return delta;
+  text::ToolDelta found = calls_->push(delta.content);
+  delta.content = std::move(found.content);
+  delta.calls = std::move(found.calls);
+  if (!final) return delta;
+  found = calls_->finish();
+  delta.content += found.content;
+  for (text::ToolCall& c : found.calls) delta.calls.push_back(std::move(c));
+  return delta;
+}
+
 ChatDelta ChatOutput::combine(std::string_view text, text::ReasoningDelta delta) const {
-  if (format_ == ReasoningFormat::None) return {{}, std::string(text)};
+  if (format_ == ReasoningFormat::None) return {{}, std::string(text), {}};
   if (format_ == ReasoningFormat::DeepseekLegacy) {
-    return {std::move(delta.reasoning), std::string(text)};
+    return {std::move(delta.reasoning), std::string(text), {}};
   }
-  return {std::move(delta.reasoning), std::move(delta.content)};
+  return {std::move(delta.reasoning), std::move(delta.content), {}};
 }
 
 ChatDelta ChatOutput::push(std::string_view text, size_t num_tokens) {
-  if (!parser_) return {{}, std::string(text)};
-  ChatDelta out = combine(text, parser_->push(text));
+  if (!parser_) return take_calls({{}, std::string(text), {}}, false);
+  ChatDelta out = take_calls(combine(text, parser_->push(text)), false);
   if (parser_->inside()) num_reasoning_tokens_ += static_cast<int64_t>(num_tokens);
   return out;
 }
 
 ChatDelta ChatOutput::finish() {
-  if (!parser_) return {};
-  return combine({}, parser_->finish());
+  if (!parser_) return take_calls({}, true);
+  return take_calls(combine({}, parser_->finish()), true);
 }
 
 std::string ChatOutput::take_forced() {

@@ -5,15 +5,18 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serve/served_model.h"
 #include "text/reasoning.h"
+#include "text/tool_calls.h"
 
 namespace mlxcel::serve {
 
 struct ChatDelta {
   std::string reasoning, content;
-  bool empty() const { return reasoning.empty() && content.empty(); }
+  std::vector<text::ToolCall> calls;
+  bool empty() const { return reasoning.empty() && content.empty() && calls.empty(); }
 };
 
 class ChatOutput {
@@ -21,6 +24,9 @@ class ChatOutput {
   /// `format` Auto means Deepseek. `generic`: the checkpoint has no template, so nothing is parsed.
   ChatOutput(ReasoningFormat format, std::string_view template_source,
              std::string_view rendered_prompt, bool generic);
+
+  /// Takes calls of `tools` out of the content from now on.
+  void expect_calls(text::ToolFormat format, const Json& tools);
 
   /// `num_tokens`: how many tokens the text comes from.
   ChatDelta push(std::string_view text, size_t num_tokens);
@@ -40,9 +46,11 @@ class ChatOutput {
 
  private:
   ChatDelta combine(std::string_view text, text::ReasoningDelta delta) const;
+  ChatDelta take_calls(ChatDelta delta, bool final);
 
   ReasoningFormat format_;
   std::unique_ptr<text::ReasoningParser> parser_;  // null: there is no thinking
+  std::unique_ptr<text::ToolCallParser> calls_;    // null: no tools
   bool needs_special_text_ = false;
   int32_t budget_ = -1;
   int64_t num_reasoning_tokens_ = 0;

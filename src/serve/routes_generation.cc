@@ -33,6 +33,9 @@ std::shared_ptr<Answer> make_answer(const Context& context,
 }
 
 void add_generation_routes(Router& router, ServerState& state) {
+  if (!state.grammars) {
+    state.grammars = std::make_shared<text::GrammarCache>(state.model.tokenizer);
+  }
   if (!state.slots) state.slots = std::make_shared<SlotTable>(state.num_slots);
   compile_template(state.model.chat);
   const auto context = std::make_shared<GenerationContext>(state);

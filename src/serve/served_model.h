@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "serve/chat_session.h"
 #include "serve/slots.h"
+#include "text/grammar/grammar_cache.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::serve {
@@ -39,6 +40,7 @@ struct RequestDefaults {
   std::optional<int32_t> reasoning_budget;
   std::vector<std::string> stop;  // --reverse-prompt: added to those of every request
   Json chat_template_kwargs = Json::object();
+  std::shared_ptr<const text::Grammar> grammar;  // of answers whose request brings none
 };
 
 /// Where thinking goes in a chat answer (--reasoning-format).
@@ -75,6 +77,7 @@ struct ServerState {
   std::chrono::milliseconds ping_interval{5000};
   std::function<std::shared_ptr<const RequestDefaults>()> defaults;
   GenerationOptions generation;
+  std::shared_ptr<text::GrammarCache> grammars;  // never null once routes are added
   std::shared_ptr<SlotTable> slots;  // num_slots of them; never null once routes are added
 };
 

@@ -148,15 +148,48 @@ ToolFormat detect_tool_format(std::string_view source) {
   return ToolFormat::Generic;
 }
 
-bool tool_markers_are_special(ToolFormat format) {
-  switch (format) {
-    case ToolFormat::Generic:
-    case ToolFormat::Gemma3:
-    case ToolFormat::Llama3Python:
-      return false;
-    default:
-      return true;
+std::vector<TokenId> tool_marker_ids(ToolFormat format, const Tokenizer& tokenizer) {
+  static constexpr std::string_view kMarkers[] = {
+      "<tool_call>",
+      "</tool_call>",
+      "<|python_tag|>",
+      "[TOOL_CALLS]",
+      "[CALL_ID]",
+      "[ARGS]",
+      "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
+      "<\uFF5Ctool\u2581calls\u2581end\uFF5C>",
+      "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
+      "<\uFF5Ctool\u2581call\u2581end\uFF5C>",
+      "<\uFF5Ctool\u2581sep\uFF5C>",
+      "<|tool_call>",
+      "<tool_call|>",
+      "<|\"|>",
+      "<|channel|>",
+      "<|start|>",
+      "<|message|>",
+      "<|constrain|>",
+      "<|tool_call|>",
+      "<|/tool_call|>",
+      "<|START_ACTION|>",
+      "<|END_ACTION|>",
+      "<|tool_calls_section_begin|>",
+      "<|tool_calls_section_end|>",
+      "<|tool_call_begin|>",
+      "<|tool_call_argument_begin|>",
+      "<|tool_call_end|>",
+      "<|tool_call_start|>",
+      "<arg_key>",
+      "</arg_key>",
+      "<arg_value>",
+      "</arg_value>",
+  };
+  std::vector<TokenId> ids;
+  if (format == ToolFormat::Gemma3 || format == ToolFormat::Generic) return ids;
+  for (const std::string_view marker : kMarkers) {
+    const std::optional<TokenId> id = tokenizer.id_of(marker);
+    if (id && tokenizer.is_special(*id)) ids.push_back(*id);
   }
+  return ids;
 }
 
 }  // namespace mlxcel::text

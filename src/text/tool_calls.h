@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "text/grammar/grammar.h"
+#include "text/tokenizer.h"
 
 namespace mlxcel::text {
 
@@ -58,8 +59,9 @@ ToolFormat detect_tool_format(std::string_view template_source);
 /// `tools`: the list of the request (OpenAI form), for the types of parameters that a format writes
 /// without quotes.
 std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolFormat format, const Json& tools);
-/// Whether the markers are special tokens, which must then be part of the text.
-bool tool_markers_are_special(ToolFormat format);
+/// Special tokens of `tokenizer` that the format's calls are written with: they must become text,
+/// and a grammar may spell them.
+std::vector<TokenId> tool_marker_ids(ToolFormat format, const Tokenizer& tokenizer);
 
 struct ToolChoice {
   enum class Mode : uint8_t { Auto, Required } mode = Mode::Auto;
@@ -68,7 +70,8 @@ struct ToolChoice {
 };
 /// The grammar of answers: free text and, behind the marker that opens a call, calls of `tools`
 /// with arguments valid under their schemas; with Mode::Required a call from the start. Null for
-/// formats that do not write arguments as JSON. InvalidArgument when a schema cannot be enforced.
+/// formats that do not write arguments as JSON. InvalidArgument when the schema of a tool with
+/// "strict": true cannot be enforced; the arguments of others are then any object.
 Result<std::shared_ptr<const Grammar>> tool_grammar(ToolFormat format, const Json& tools,
                                                     const ToolChoice& choice);
 

@@ -23,17 +23,22 @@ struct Layout {
 };
 
 constexpr Layout kLayouts[] = {
-    {ToolFormat::Generic, "<tool_call>", "\n", "{\"name\": \"%n\", \"arguments\": ", "}",
+    {ToolFormat::Generic, "<tool_call>", "", "{\"name\": \"%n\", \"arguments\": ", "}",
      "\n</tool_call>\n<tool_call>\n", "\n</tool_call>"},
-    {ToolFormat::Hermes, "<tool_call>", "\n", "{\"name\": \"%n\", \"arguments\": ", "}",
+    {ToolFormat::Hermes, "<tool_call>", "", "{\"name\": \"%n\", \"arguments\": ", "}",
      "\n</tool_call>\n<tool_call>\n", "\n</tool_call>"},
     {ToolFormat::Llama3Json, "{\"name\": \"", "", "%n\", \"parameters\": ", "}", "; {\"name\": \"",
      ""},
     {ToolFormat::Mistral, "[TOOL_CALLS]", "[", "{\"name\": \"%n\", \"arguments\": ", "}", ", ",
      "]"},
+    {ToolFormat::Mistral, "[TOOL_CALLS]", "", "%n[ARGS]", "", "[TOOL_CALLS]", ""},
     {ToolFormat::DeepSeek, "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
      "<\uFF5Ctool\u2581call\u2581begin\uFF5C>", "function<\uFF5Ctool\u2581sep\uFF5C>%n\n```json\n",
      "\n```<\uFF5Ctool\u2581call\u2581end\uFF5C>", "\n<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
+     "<\uFF5Ctool\u2581calls\u2581end\uFF5C>"},
+    {ToolFormat::DeepSeek, "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
+     "<\uFF5Ctool\u2581call\u2581begin\uFF5C>", "%n<\uFF5Ctool\u2581sep\uFF5C>",
+     "<\uFF5Ctool\u2581call\u2581end\uFF5C>", "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
      "<\uFF5Ctool\u2581calls\u2581end\uFF5C>"},
     {ToolFormat::Granite, "<|tool_call|>", "[", "{\"name\": \"%n\", \"arguments\": ", "}", ", ",
      "]"},
@@ -60,7 +65,10 @@ Expr calls_of(GrammarBuilder& b, const Layout& layout, const Json& tools,
     if (!choice.name.empty() && name->as_string() != choice.name) continue;
     static const Json any = Json::object({{"type", "object"}});
     const Json* schema = function->find("parameters");
-    const bool open = schema == nullptr || schema->is_null() || schema->size() == 0;
+    bool open = schema == nullptr || schema->is_null() || schema->size() == 0;
+    const Json* strict = function->find("strict");
+    const bool must = strict != nullptr && strict->is_bool() && strict->as_bool();
+    if (!open && !must) open = !Grammar::from_json_schema(*schema).ok();
     one.push_back(b.seq({b.literal(named(layout.open, name->as_string())),
                          b.json_schema(open ? any : *schema,
                                        fmt::format("tools.{}.parameters#", name->as_string())),
@@ -73,7 +81,7 @@ Expr calls_of(GrammarBuilder& b, const Layout& layout, const Json& tools,
   const auto rule = b.declare("call");
   b.define(rule, b.alt(std::move(one)));
   const Expr call = b.call(rule);
-  std::vector<Expr> parts{b.literal(layout.before), call};
+  std::vector<Expr> parts{b.regex("[ \\n]?"), b.literal(layout.before), call};
   if (choice.parallel) {
     parts.push_back(b.repeat(b.seq({b.literal(layout.between), call}), 0));
   }
@@ -85,20 +93,22 @@ Expr calls_of(GrammarBuilder& b, const Layout& layout, const Json& tools,
 
 Result<std::shared_ptr<const Grammar>> tool_grammar(ToolFormat format, const Json& tools,
                                                     const ToolChoice& choice) {
-  const Layout* layout = nullptr;
-  for (const Layout& l : kLayouts) {
-    if (l.format == format) layout = &l;
-  }
-  if (layout == nullptr || !tools.is_array() || tools.size() == 0) {
-    return std::shared_ptr<const Grammar>();
-  }
+  const bool required = choice.mode == ToolChoice::Mode::Required;
+  // Llama's calls are bare objects, which free text may hold too.
+  const bool free = format == ToolFormat::Llama3Json && !required;
+  if (free || !tools.is_array() || tools.size() == 0) return std::shared_ptr<const Grammar>();
   try {
     GrammarBuilder b;
-    const Expr calls = calls_of(b, *layout, tools, choice);
-    const std::string trigger(layout->trigger);
-    if (choice.mode == ToolChoice::Mode::Required) {
-      return b.build(b.seq({b.literal(trigger), calls}));
+    std::string trigger;
+    std::vector<Expr> layouts;
+    for (const Layout& l : kLayouts) {
+      if (l.format != format) continue;
+      trigger = l.trigger;
+      layouts.push_back(calls_of(b, l, tools, choice));
     }
+    if (layouts.empty()) return std::shared_ptr<const Grammar>();
+    const Expr calls = b.alt(std::move(layouts));
+    if (required) return b.build(b.seq({b.literal(trigger), calls}));
     return b.build(b.alt({b.free_text({trigger}), b.seq({b.free_until({trigger}), calls})}));
   } catch (const Error& e) {
     return e;

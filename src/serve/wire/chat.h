@@ -22,7 +22,8 @@ struct ChatRequest {
   int32_t reasoning_budget = -1;   // tokens; negative: no limit
   bool reasoning_control = false;  // POST .../control may end the thinking
   bool logprobs = false;
-  bool parallel_tool_calls = true;
+  text::ToolChoice tool_choice;
+  text::ToolFormat tool_format = text::ToolFormat::Generic;  // settled by render()
   ReasoningFormat reasoning_format = ReasoningFormat::Auto;
   RenderedPrompt prompt;  // filled by render()
 };
@@ -39,8 +40,9 @@ ChatOutput make_output(const ChatRequest& request, const ChatFormat& format,
 
 /// Checks "messages": roles, contents, tool calls. Returns them in the form templates expect.
 Json read_messages(const Json& messages, const ChatFormat& format);
-/// Checks "tools" and "tool_choice"; null when the template gets none.
-Json read_tools(Fields& fields);
+/// Checks "tools" and "tool_choice", which goes to `choice`; null when the template gets none, the
+/// tool of that name alone when one is named.
+Json read_tools(Fields& fields, text::ToolChoice& choice);
 
 std::unique_ptr<AnswerWriter> make_chat_writer(const ServerState& state, const ChatFormat& format,
                                                std::shared_ptr<Answer> answer, ChatRequest request);

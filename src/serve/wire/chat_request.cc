@@ -104,7 +104,7 @@ ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty) {
   if (messages == nullptr) throw bad_field("messages", "is missing");
   const bool empty = allow_empty && messages->is_array() && messages->size() == 0;
   r.input.messages = empty ? Json::array() : read_messages(*messages, state.model.chat);
-  r.input.tools = read_tools(f);
+  r.input.tools = read_tools(f, r.tool_choice);
   r.base = read_base_request(f, state);
   read_stream_options(f, state, r.options);
   if (f.ok() && f.has("stream_options") && !f.get("stream_options")->is_object()) {
@@ -113,7 +113,7 @@ ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty) {
   f.integer("n", r.num_choices, 1, kMaxChoices);
   f.integer("id_slot", r.id_slot, -1, state.num_slots - 1);
   read_logprobs(f, r);
-  f.boolean("parallel_tool_calls", r.parallel_tool_calls);
+  f.boolean("parallel_tool_calls", r.tool_choice.parallel);
   r.reasoning_budget = state.defaults()->reasoning_budget.value_or(-1);
   f.integer("thinking_budget_tokens", r.reasoning_budget, -1);
   f.boolean("reasoning_control", r.reasoning_control);
@@ -129,6 +129,29 @@ ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty) {
   return r;
 }
 
+namespace {
+
+/// The format of calls, their markers as text, and the grammar that holds them to their schemas.
+void prepare_calls(ChatRequest& r, const ChatFormat& format, const text::Tokenizer& tokenizer) {
+  if (r.input.tools.size() == 0) return;
+  r.tool_format = text::detect_tool_format(format.template_source);
+  const std::vector<text::TokenId> markers = text::tool_marker_ids(r.tool_format, tokenizer);
+  if (!markers.empty()) r.base.skip_special_text = false;
+  const bool forced = r.tool_choice.mode == text::ToolChoice::Mode::Required;
+  if (r.base.grammar) {
+    if (forced) throw bad_field("tool_choice", "a forced call excludes a grammar of the answer");
+    return;
+  }
+  r.base.grammar = text::tool_grammar(r.tool_format, r.input.tools, r.tool_choice).value();
+  r.base.constraint.preserved = markers;
+  if (forced && !r.base.grammar) {
+    throw unsupported_field("tool_choice",
+                            "calls cannot be forced in the format of this model's template");
+  }
+}
+
+}  // namespace
+
 void render(ChatRequest& r, const ChatFormat& format, const text::Tokenizer& tokenizer) {
   r.prompt = render_chat(format, tokenizer, r.input).value();
   if (r.prompt.ids.empty()) throw bad_field("messages", "the prompt has no tokens");
@@ -142,6 +165,10 @@ void render(ChatRequest& r, const ChatFormat& format, const text::Tokenizer& tok
     r.prompt.ids = tokenizer.encode(r.prompt.text, {.add_special_tokens = false});
   }
   r.base.skip_special_text = !output.needs_special_text();
+  prepare_calls(r, format, tokenizer);
+  if (r.base.grammar) {
+    r.base.constraint.after = text::reasoning_end(format.template_source, r.prompt.text);
+  }
   r.base.continues_text = !r.input.prefill.empty();
 }
 

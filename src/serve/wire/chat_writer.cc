@@ -17,6 +17,10 @@ class ChatWriter final : public AnswerWriter {
         created_(unix_seconds()) {
     for (int32_t i = 0; i < request_.num_choices; ++i) {
       states_.push_back({make_output(request_, format, state.generation), {}, {}, {}});
+      const bool parsed = !format.template_source.empty() && !state.generation.skip_chat_parsing;
+      if (parsed && request_.input.tools.size() > 0) {
+        states_.back().output.expect_calls(request_.tool_format, request_.input.tools);
+      }
     }
   }
 
@@ -52,7 +56,7 @@ class ChatWriter final : public AnswerWriter {
     State& s = states_[c.index];
     add(c, s.output.finish());
     if (!request_.options.stream) return;
-    send(c, Json::object(), {}, finish_reason(c), !request_.options.include_usage);
+    send(c, Json::object(), {}, reason(c), !request_.options.include_usage);
   }
 
   void done(const std::vector<Choice>& choices) override {
@@ -93,6 +97,11 @@ class ChatWriter final : public AnswerWriter {
     State& s = states_[c.index];
     s.whole.reasoning += d.reasoning;
     s.whole.content += d.content;
+    const size_t num_before = s.whole.calls.size();
+    for (const text::ToolCall& call : d.calls) {
+      s.whole.calls.push_back(call);
+      if (call.id.empty()) s.whole.calls.back().id = random_id("call_");
+    }
     std::vector<TokenProbability> probabilities = std::move(s.unsent);
     s.unsent.clear();
     if (d.content.empty()) probabilities.clear();  // only the content has log-probabilities
@@ -100,10 +109,30 @@ class ChatWriter final : public AnswerWriter {
       Json delta = Json::object();
       if (!d.reasoning.empty()) set_reasoning(delta, d.reasoning);
       if (!d.content.empty()) delta.set("content", d.content);
-      send(c, std::move(delta), probabilities, Json(), request_.options.timings_per_token);
+      if (delta.size() > 0) {
+        send(c, std::move(delta), probabilities, Json(), request_.options.timings_per_token);
+      }
+      for (size_t i = num_before; i < s.whole.calls.size(); ++i) send_call(c, i);
     } else {
       s.sent.insert(s.sent.end(), probabilities.begin(), probabilities.end());
     }
+  }
+
+  // The name first, with empty arguments; then the arguments.
+  void send_call(const Choice& c, size_t index) {
+    const text::ToolCall& call = states_[c.index].whole.calls[index];
+    const auto send_part = [&](Json part) {
+      part.set("index", static_cast<int64_t>(index));
+      send(c, Json::object({{"tool_calls", Json::array({std::move(part)})}}), {}, Json(), false);
+    };
+    send_part(Json::object({{"id", call.id},
+                            {"type", "function"},
+                            {"function", Json::object({{"name", call.name}, {"arguments", ""}})}}));
+    send_part(Json::object({{"function", Json::object({{"arguments", call.arguments}})}}));
+  }
+
+  std::string_view reason(const Choice& c) const {
+    return states_[c.index].whole.calls.empty() ? finish_reason(c) : "tool_calls";
   }
 
   void set_reasoning(Json& object, const std::string& text) const {
@@ -120,9 +149,20 @@ class ChatWriter final : public AnswerWriter {
     const State& s = states_[c.index];
     Json message = Json::object({{"role", "assistant"}, {"content", s.whole.content}});
     if (!s.whole.reasoning.empty()) set_reasoning(message, s.whole.reasoning);
+    if (!s.whole.calls.empty()) {
+      if (s.whole.content.empty()) message.set("content", Json());
+      Json calls = Json::array();
+      for (const text::ToolCall& call : s.whole.calls) {
+        calls.push_back(Json::object(
+            {{"id", call.id},
+             {"type", "function"},
+             {"function", Json::object({{"name", call.name}, {"arguments", call.arguments}})}}));
+      }
+      message.set("tool_calls", std::move(calls));
+    }
     Json out = Json::object({{"index", static_cast<int64_t>(c.index)},
                              {"message", std::move(message)},
-                             {"finish_reason", finish_reason(c)}});
+                             {"finish_reason", reason(c)}});
     if (request_.logprobs) out.set("logprobs", logprobs(s.sent));
     return out;
   }

@@ -56,7 +56,8 @@ engine::Request read_base_request(Fields& f, const ServerState& state) {
   read_stop(f, "stop", request.stop_strings);
   request.stop_strings.insert(request.stop_strings.end(), defaults->stop.begin(),
                               defaults->stop.end());
-  read_constraint(f);
+  request.grammar = read_grammar(f, *state.grammars, defaults->grammar);
+  read_extensions(f);
   f.integer("min_pattern_size", request.loop_detection.min_pattern_size, 0);
   f.integer("max_pattern_size", request.loop_detection.max_pattern_size, 0);
   f.integer("min_count", request.loop_detection.min_count, 0);

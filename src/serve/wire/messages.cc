@@ -199,7 +199,7 @@ Json read_messages(const Json& messages, const ChatFormat& format) {
   return out;
 }
 
-Json read_tools(Fields& f) {
+Json read_tools(Fields& f, text::ToolChoice& chosen) {
   Json tools;
   if (const Json* list = f.array("tools"); list != nullptr) {
     tools = Json::array();
@@ -222,15 +222,16 @@ Json read_tools(Fields& f) {
     f.fail("tool_choice", "needs a non-empty list of tools");
     return {};
   }
-  const bool declared = name.empty() || std::ranges::any_of(tools.as_array(), [&](const Json& t) {
-                          return t.find("function")->find("name")->as_string() == name;
-                        });
-  if (!declared) {
+  chosen.mode = text::ToolChoice::Mode::Required;
+  chosen.name = name;
+  if (name.empty()) return tools;
+  std::erase_if(tools.as_array(), [&](const Json& t) {
+    return t.find("function")->find("name")->as_string() != name;
+  });
+  if (tools.size() == 0) {
     f.fail("tool_choice", fmt::format("'{}' is not among the tools", name.substr(0, 64)));
-  } else {
-    f.fail(unsupported_field("tool_choice", "a forced call is not available in this build"));
   }
-  return {};
+  return tools;
 }
 
 }  // namespace mlxcel::serve::wire

@@ -222,32 +222,58 @@ void read_sampling(Fields& f, const text::Tokenizer& tokenizer, SamplingParams& 
   read_logit_bias(f, tokenizer, p);
 }
 
-void read_constraint(Fields& f) {
-  if (!f.ok()) return;
-  const auto refuse = [&](std::string_view key) {
-    f.fail(unsupported_field(f.name(key), "constrained output is not available in this build"));
-  };
+namespace {
+
+std::shared_ptr<const text::Grammar> taken(Fields& f, std::string_view key,
+                                           Result<std::shared_ptr<const text::Grammar>> grammar) {
+  if (grammar.ok()) return grammar.value();
+  // Whatever is wrong with a grammar, its sender can put right.
+  f.fail(Error(Code::InvalidArgument, grammar.error().message())
+             .within(fmt::format("'{}'", f.name(key))));
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const text::Grammar> read_grammar(Fields& f, text::GrammarCache& grammars,
+                                                  std::shared_ptr<const text::Grammar> fallback) {
   std::string grammar;
   f.string("grammar", grammar);
-  if (f.ok() && !grammar.empty()) return refuse("grammar");
   const Json* schema = f.get("json_schema");
-  if (schema != nullptr && !(schema->is_object() && schema->size() == 0)) {
-    return refuse("json_schema");
+  const Json* format = f.object("response_format");
+  if (!f.ok()) return nullptr;
+  if (!grammar.empty() && schema != nullptr) {
+    f.fail("json_schema", "excludes 'grammar'");
+    return nullptr;
   }
-  if (const Json* format = f.object("response_format"); format != nullptr) {
-    Fields inner(*format, f.name("response_format") + ".");
-    std::string type = "text";
-    inner.choice("type", type, {"text", "json_object", "json_schema"});
-    if (!inner.ok()) return f.fail(inner.error());
-    if (type == "json_schema") {
-      const Json* wrapper = inner.object("json_schema");
-      if (inner.ok() && (wrapper == nullptr || wrapper->find("schema") == nullptr)) {
-        return f.fail("response_format.json_schema", "expected an object with 'schema'");
-      }
-      if (!inner.ok()) return f.fail(inner.error());
+  if (!grammar.empty()) return taken(f, "grammar", grammars.gbnf(grammar));
+  if (schema != nullptr) return taken(f, "json_schema", grammars.json_schema(*schema));
+  if (format == nullptr) return fallback;
+  Fields inner(*format, f.name("response_format") + ".");
+  std::string type = "text";
+  inner.choice("type", type, {"text", "json_object", "json_schema"});
+  const Json* found = nullptr;
+  if (type == "json_object") {
+    found = inner.get("schema");
+  } else if (type == "json_schema") {
+    const Json* wrapper = inner.object("json_schema");
+    if (inner.ok() && (wrapper == nullptr || wrapper->find("schema") == nullptr)) {
+      inner.fail("json_schema", "expected an object with 'schema'");
+    } else if (inner.ok()) {
+      found = wrapper->find("schema");
     }
-    if (type != "text") return refuse("response_format");
   }
+  if (!inner.ok()) {
+    f.fail(inner.error());
+    return nullptr;
+  }
+  if (type == "text") return nullptr;
+  static const Json any_object = Json::object();
+  return taken(f, "response_format", grammars.json_schema(found != nullptr ? *found : any_object));
+}
+
+void read_extensions(Fields& f) {
+  if (!f.ok()) return;
   const Json* lora = f.array("lora");
   if (f.ok() && lora != nullptr && lora->size() > 0) {
     f.fail(unsupported_field(f.name("lora"), "no adapter is loaded"));

@@ -1,11 +1,13 @@
 // The sampling parameters of a request, in every spelling that clients use.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/engine.h"
 #include "serve/wire/fields.h"
+#include "text/grammar/grammar_cache.h"
 #include "text/tokenizer.h"
 
 namespace mlxcel::serve::wire {
@@ -27,9 +29,14 @@ void read_stop(Fields& fields, std::string_view key, std::vector<std::string>& s
 /// "max_tokens" and its other names: -1 = until the context is full. A cap of the server holds.
 void read_max_tokens(Fields& fields, int32_t default_tokens, bool default_is_cap, int32_t& out);
 
-/// Refuses what would constrain or extend an answer in ways that are not built in yet: grammar,
-/// json_schema, response_format other than text, and lora. Null, empty and
-/// neutral values pass.
-void read_constraint(Fields& fields);
+/// "grammar", "json_schema" and "response_format": the grammar of the answer; `fallback` when the
+/// request brings none, null for {"type": "text"} and when there is none either. What cannot be
+/// enforced is an error that names the keyword.
+std::shared_ptr<const text::Grammar> read_grammar(Fields& fields, text::GrammarCache& grammars,
+                                                  std::shared_ptr<const text::Grammar> fallback);
+
+/// Refuses what would extend an answer in ways that are not built in yet: lora. Null and
+/// empty values pass.
+void read_extensions(Fields& fields);
 
 }  // namespace mlxcel::serve::wire

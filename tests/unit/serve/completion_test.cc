@@ -174,8 +174,14 @@ TEST(Completion, RefusesWhatIsWrongAndNamesIt) {
           Case{R"({"prompt": "a", "seed": "x"})", "seed"},
           Case{R"({"prompt": "a", "id_slot": 7})", "id_slot"},
           Case{R"({"prompt": "a", "response_format": {"type": "xml"}})", "response_format"},
-          Case{R"({"prompt": "a", "grammar": "root ::= \"a\""})", "grammar", 501},
-          Case{R"({"prompt": "a", "json_schema": {"type": "object"}})", "json_schema", 501},
+          Case{R"({"prompt": "a", "grammar": "root ::= \"a"})", "line 1, column 10"},
+          Case{R"({"prompt": "a", "json_schema": {"pattern": "(?<=a)b"}})", "#/pattern"},
+          Case{R"({"prompt": "a", "json_schema": {"$ref": "https://x.org/a.json"}})", "grammar"},
+          Case{R"({"prompt": "a", "json_schema": {}, "grammar": "root ::= \"a\""})", "excludes"},
+          Case{R"({"prompt": "a", "response_format": {"type": "json_schema"}})", "schema"},
+          Case{R"({"prompt": "a", "response_format": {"type": "json_schema", "json_schema":
+                 {"schema": {"uniqueItems": true}}}})",
+               "uniqueItems"},
           Case{R"({"prompt": {"prompt_string": "a", "multimodal_data": ["x"]}})",
                "image input is not supported", 501}}) {
       const Reply r = s.post(path, c.body);

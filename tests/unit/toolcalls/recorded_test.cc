@@ -138,6 +138,10 @@ TEST(ToolGrammar, CallsAreValidAndTextIsFree) {
   EXPECT_FALSE(forced->matches_prefix("[TOOL_CALLS][{\"name\": \"f"));
   one.name = "nobody";
   EXPECT_FALSE(tool_grammar(ToolFormat::Mistral, tools, one).ok());
+  one.name = "g";
+  const auto newer = tool_grammar(ToolFormat::Mistral, tools, one).value();
+  EXPECT_TRUE(newer->matches("[TOOL_CALLS]g[ARGS]{}"));
+  EXPECT_EQ(tool_grammar(ToolFormat::Llama3Json, tools, {}).value(), nullptr);
   EXPECT_EQ(tool_grammar(ToolFormat::Glm, tools, {}).value(), nullptr);
 }
 
