@@ -21,6 +21,7 @@ namespace {
 using ops::Isa;
 using ops::LinearArgs;
 
+constexpr int64_t kMaxUnpackedRows = 8;      // measured: unpacking a panel pays from nine rows on
 constexpr int64_t kRowBlock = 192;           // rows worked on for one reading of the weights
 constexpr int64_t kSliceBytes = 256 * 1024;  // of x: half of a second-level cache
 // Below this much work (multiply-adds) waking the other threads costs more than it saves.
@@ -100,18 +101,27 @@ class RoundedRows {
 void run_gemv(const Int16Kernels& kernels, int codec_index, const LinearArgs& a) {
   const TileLayout layout(a.w.format, a.w.cols);
   const Int16Codec& codec = *kernels.codecs[codec_index];
-  const RoundedRows x(a, layout, kernels, a.m);
-  const auto gemv = codec.gemv[layout.group == 16 ? 1 : 0][a.m - 1];
+  const int64_t groups = (a.m + kMaxInt16GemvRows - 1) / kMaxInt16GemvRows;
+  const int64_t rows_at_once = (a.m + groups - 1) / groups;
+  const RoundedRows x(a, layout, kernels, rows_at_once);
+  const int sub_index = layout.group == 16 ? 1 : 0;
   for_ranges(TileLayout::tiles(a.w.rows), layout.cols * kTile * a.m,
              [&](int64_t begin, int64_t end) {
-               gemv({.layout = &layout,
-                     .data = static_cast<const uint8_t*>(a.w.data),
-                     .x = x.at(0, a.m, 0),
-                     .y = a.y,
-                     .y_stride = a.y_stride,
-                     .outputs = a.w.rows,
-                     .bias = a.bias,
-                     .tiles = {begin, end}});
+               // Each tile is read from memory for the first rows and from a cache for the others.
+               const int64_t step = groups > 1 ? 1 : end - begin;
+               for (int64_t t = begin; t < end; t += step) {
+                 for (int64_t row = 0; row < a.m; row += rows_at_once) {
+                   const int64_t rows = std::min(rows_at_once, a.m - row);
+                   codec.gemv[sub_index][rows - 1]({.layout = &layout,
+                                                    .data = static_cast<const uint8_t*>(a.w.data),
+                                                    .x = x.at(row, rows, 0),
+                                                    .y = a.y + row * a.y_stride,
+                                                    .y_stride = a.y_stride,
+                                                    .outputs = a.w.rows,
+                                                    .bias = a.bias,
+                                                    .tiles = {t, std::min(end, t + step)}});
+                 }
+               }
              });
 }
 
@@ -268,7 +278,7 @@ void add_codec(ops::KernelTable& table) {
   table.add(kernel);
   kernel.name = keep("cpu.int16.gemv." + suffix);
   kernel.rank += 1;
-  kernel.max_m = kMaxInt16GemvRows;
+  kernel.max_m = kMaxUnpackedRows;
   kernel.run = gemv_entry<kIsa, kCodec>;
   table.add(kernel);
 }
