@@ -6,105 +6,22 @@
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
-#include <chrono>
 #include <map>
 #include <numeric>
 #include <vector>
 
+#include "backend/ceilings.h"
 #include "backend/register.h"
 #include "base/thread_pool.h"
 #include "ops/isa.h"
 #include "ops/ops.h"
 #include "testing/memory_matrix.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace mlxcel {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct Ceilings {
-  double read_gb_s = 0, gflop_s = 0;
-};
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) float fma_chain(int64_t steps) {
-  const __m256 x = _mm256_set1_ps(0.5F);
-  __m256 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x;
-  for (int64_t n = 0; n < steps; ++n) {
-    a = _mm256_fmadd_ps(a, x, x), b = _mm256_fmadd_ps(b, x, x), c = _mm256_fmadd_ps(c, x, x);
-    d = _mm256_fmadd_ps(d, x, x), e = _mm256_fmadd_ps(e, x, x), f = _mm256_fmadd_ps(f, x, x);
-    g = _mm256_fmadd_ps(g, x, x), h = _mm256_fmadd_ps(h, x, x), i = _mm256_fmadd_ps(i, x, x);
-    j = _mm256_fmadd_ps(j, x, x);
-  }
-  const __m256 s = _mm256_add_ps(
-      _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)),
-      _mm256_add_ps(_mm256_add_ps(e, f), _mm256_add_ps(_mm256_add_ps(g, h), _mm256_add_ps(i, j))));
-  return _mm256_cvtss_f32(s);
-}
-constexpr double kFlopPerStep = 10 * 8 * 2;
-__attribute__((target("avx2"))) int64_t read_all(const uint8_t* p, int64_t n) {
-  __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
-  for (int64_t i = 0; i + 128 <= n; i += 128) {
-    const auto* v = reinterpret_cast<const __m256i*>(p + i);
-    a = _mm256_add_epi64(a, _mm256_load_si256(v));
-    b = _mm256_add_epi64(b, _mm256_load_si256(v + 1));
-    c = _mm256_add_epi64(c, _mm256_load_si256(v + 2));
-    d = _mm256_add_epi64(d, _mm256_load_si256(v + 3));
-  }
-  a = _mm256_add_epi64(_mm256_add_epi64(a, b), _mm256_add_epi64(c, d));
-  return _mm256_extract_epi64(a, 0);
-}
-#else
-float fma_chain(int64_t steps) {
-  float sums[64] = {};
-  for (int64_t n = 0; n < steps; ++n) {
-    for (float& s : sums) s = __builtin_fmaf(s, 0.5F, 0.5F);
-  }
-  return std::accumulate(sums, sums + 64, 0.0F);
-}
-constexpr double kFlopPerStep = 64 * 2;
-int64_t read_all(const uint8_t* p, int64_t n) {
-  int64_t s = 0;
-  for (int64_t i = 0; i + 8 <= n; i += 8) s += *reinterpret_cast<const int64_t*>(p + i);
-  return s;
-}
-#endif
-
-double seconds_of(const auto& fn) {
-  double best = 1e30;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = Clock::now();
-    fn();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  return best;
-}
-
-const Ceilings& ceilings() {
-  static const Ceilings measured = [] {
-    ThreadPool& pool = ThreadPool::shared();
-    const int64_t bytes = int64_t{256} << 20;
-    auto buffer = Buffer::host(bytes);
-    const auto* data = static_cast<const uint8_t*>(buffer->data());
-    std::fill_n(static_cast<uint8_t*>(buffer->data()), bytes, uint8_t{1});
-    Ceilings c;
-    c.read_gb_s = static_cast<double>(bytes) / 1e9 / seconds_of([&] {
-                    pool.parallel_for(bytes / 4096, 1, [&](int64_t begin, int64_t end) {
-                      benchmark::DoNotOptimize(read_all(data + begin * 4096, (end - begin) * 4096));
-                    });
-                  });
-    const int64_t steps = 5'000'000;
-    c.gflop_s =
-        static_cast<double>(steps) * kFlopPerStep * pool.num_threads() / 1e9 / seconds_of([&] {
-          pool.parallel_for(pool.num_threads(), 1,
-                            [&](int64_t, int64_t) { benchmark::DoNotOptimize(fma_chain(steps)); });
-        });
-    return c;
-  }();
+const backend::Ceilings& ceilings() {
+  static const backend::Ceilings measured = backend::measure_ceilings();
   return measured;
 }
 
@@ -114,7 +31,7 @@ void report(benchmark::State& state, double bytes, double flop) {
   state.counters["GB/s"] = Counter(bytes * n / 1e9, Counter::kIsRate);
   state.counters["GFLOP/s"] = Counter(flop * n / 1e9, Counter::kIsRate);
   state.counters["%read"] = Counter(bytes * n / 1e7 / ceilings().read_gb_s, Counter::kIsRate);
-  state.counters["%fma"] = Counter(flop * n / 1e7 / ceilings().gflop_s, Counter::kIsRate);
+  state.counters["%fma"] = Counter(flop * n / 1e7 / ceilings().f32_gflop_s, Counter::kIsRate);
 }
 
 // Enough copies of the matrix to stream from memory, as a model's layers do.
@@ -227,7 +144,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   fmt::print("isa {}, {} threads; ceilings: read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s\n",
              mlxcel::ops::cpu_isa(), mlxcel::ThreadPool::shared().num_threads(),
-             mlxcel::ceilings().read_gb_s, mlxcel::ceilings().gflop_s);
+             mlxcel::ceilings().read_gb_s, mlxcel::ceilings().f32_gflop_s);
   mlxcel::register_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   return 0;

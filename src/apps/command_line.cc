@@ -355,6 +355,52 @@ Slot make_arch(CLI::App& root) {
   return {app, [=]() -> Command { return *args; }};
 }
 
+void add_list(CLI::App& app, const char* names, std::vector<int64_t>& target, const char* help) {
+  app.add_option(names, target, help)->delimiter(',')->capture_default_str()->type_name("N,...");
+}
+
+Slot make_bench(CLI::App& root) {
+  auto args = std::make_shared<BenchArguments>();
+  auto what = std::make_shared<std::string>();
+  CLI::App* app = root.add_subcommand("bench", "Measure a model, or the kernels, on this machine");
+  app->add_option("WHAT", *what,
+                  "\"kernels\": every kernel with its time and error, without a model")
+      ->check(CLI::IsMember({"kernels"}));
+  app->add_option("-m,--model", args->model.model, kModelHelp)->type_name("PATH_OR_REPO_ID");
+  add_model_source(*app, args->model);
+  add_list(*app, "-p,--n-prompt", args->prompt_tokens, "Prompt tokens to read; 0 = no such test");
+  add_list(*app, "-n,--n-gen", args->generated_tokens, "Tokens to generate; 0 = no such test");
+  add_list(*app, "-d,--n-depth", args->depth, "Tokens that lie before them");
+  add_list(*app, "-b,--batch", args->batch, "Sequences at once");
+  add_list(*app, "-t,--threads", args->threads, "Threads; 0 = as the other commands");
+  app->add_option("-r,--repetitions", args->repetitions, "Runs of each test")
+      ->capture_default_str()
+      ->transform(decimal<int64_t>());
+  app->add_flag("--json", args->json, "Print one JSON object");
+  return {app, [=]() -> Command {
+            args->kernels = !what->empty();
+            if (args->kernels != args->model.model.empty()) {
+              throw Error(Code::InvalidArgument, "give either a model with -m, or \"kernels\"");
+            }
+            const auto check = [](const char* flag, const std::vector<int64_t>& values, int64_t low,
+                                  int64_t high) {
+              for (const int64_t v : values) {
+                if (v >= low && v <= high) continue;
+                throw Error(Code::InvalidArgument,
+                            fmt::format("{}: {} is not in {}..{}", flag, v, low, high));
+              }
+            };
+            check("--n-prompt", args->prompt_tokens, 0, 1'000'000);
+            check("--n-gen", args->generated_tokens, 0, 1'000'000);
+            check("--n-depth", args->depth, 0, 1'000'000);
+            check("--batch", args->batch, 1, 1024);
+            check("--threads", args->threads, 0, 1024);
+            check("--repetitions", {args->repetitions}, 1, 1000);
+            args->model.hub.quiet = args->json;
+            return *args;
+          }};
+}
+
 Slot make_serve(CLI::App& root) {
   CLI::App* app = root.add_subcommand("serve", "Serve a model over HTTP");
   return {app, [read = add_serve_options(*app)]() -> Command { return read(); }};
@@ -394,7 +440,8 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments) 
                              make_remove(root),
                              make_download(root),
                              make_arch(root),
-                             make_serve(root)};
+                             make_serve(root),
+                             make_bench(root)};
   make_unavailable(root, slots);
   try {
     const bool serving = !arguments.empty() && arguments.front() == "serve";

@@ -61,9 +61,19 @@ struct ArchArguments {
 
 struct VersionArguments {};
 
-using Command =
-    std::variant<GenerateArguments, RunArguments, InspectArguments, ListArguments, RemoveArguments,
-                 DownloadArguments, ArchArguments, VersionArguments, ServeArguments>;
+struct BenchArguments {
+  ModelArguments model;
+  bool kernels = false;  // the kernels of this machine instead of a model
+  std::vector<int64_t> prompt_tokens = {512}, generated_tokens = {128};  // 0 = no such test
+  std::vector<int64_t> depth = {0}, batch = {1};
+  std::vector<int64_t> threads = {0};  // 0 = those of the other commands
+  int64_t repetitions = 5;
+  bool json = false;
+};
+
+using Command = std::variant<GenerateArguments, RunArguments, InspectArguments, ListArguments,
+                             RemoveArguments, DownloadArguments, ArchArguments, VersionArguments,
+                             ServeArguments, BenchArguments>;
 
 /// Either a command, or text to print and an exit code (help: 0, usage errors: 2).
 struct ParsedCommandLine {

@@ -19,6 +19,9 @@ int download(const DownloadArguments& arguments);
 int print_architectures(const ArchArguments& arguments);
 int print_version(const VersionArguments& arguments);
 int serve(const ServeArguments& arguments);
+int bench(const BenchArguments& arguments);
+/// The part of bench that needs no model.
+int bench_kernels(const BenchArguments& arguments);
 
 /// The same for `mlxcel-server`: the arguments of serve, or "download ...".
 int run_server_program(const std::vector<std::string>& arguments);

@@ -22,6 +22,7 @@ struct Dispatch {
   int operator()(const ArchArguments& a) const { return print_architectures(a); }
   int operator()(const VersionArguments& a) const { return print_version(a); }
   int operator()(const ServeArguments& a) const { return serve(a); }
+  int operator()(const BenchArguments& a) const { return bench(a); }
 };
 
 /// Gives every standard descriptor that the caller closed a stand-in, so that no file opened later
