@@ -214,7 +214,7 @@ void EngineCore::run_step(Action action, const std::vector<PlannedRow>& rows,
          .tokens = std::span<const TokenId>(s.tokens).subspan(
              static_cast<size_t>(s.cache.num_tokens), static_cast<size_t>(r.num_tokens)),
          .logits = last ? RowInput::Logits::Last : RowInput::Logits::None,
-         .best_only = takes_the_best(s.request.sampling)});
+         .best_only = takes_the_best(s.request.sampling) && !s.constraint});
   }
   double forward_ms = 0;
   try {
