@@ -52,6 +52,14 @@ class Reader {
   Parts read() const {
     const int64_t d = s_.hidden_size, f = s_.intermediate_size;
     const io::Weights stacked = w_.at(names_.stacked), single = w_.at(names_.single);
+    if (names_.gate.empty()) {
+      if (stacked.has(names_.up)) {
+        return {{},
+                from_stack(stacked.at(names_.up), f, d, {.count = f}),
+                from_stack(stacked.at(names_.down), d, f, {.count = d})};
+      }
+      return {{}, one_by_one(single, names_.up, f, d), one_by_one(single, names_.down, d, f)};
+    }
     if (stacked.has(names_.gate)) {
       return {from_stack(stacked.at(names_.gate), f, d, {.count = f}),
               from_stack(stacked.at(names_.up), f, d, {.count = f}),
@@ -174,8 +182,12 @@ ExpertWeights take_experts(const io::Weights& w, const ExpertNames& names, const
   out.gate_bias = gate.bias;
   out.up_bias = up.bias;
   out.down_bias = down.bias;
-  if (gate.matrices.empty() || up.matrices.empty() || down.matrices.empty()) return out;
-  if (same_formats(gate, up) && bool(gate.bias) == bool(up.bias)) {
+  const bool gated = !names.gate.empty();
+  if (up.matrices.empty() || down.matrices.empty()) return out;
+  if (gated && gate.matrices.empty()) return out;
+  if (!gated) {
+    out.up = pack(up, nullptr);
+  } else if (same_formats(gate, up) && bool(gate.bias) == bool(up.bias)) {
     out.gate = pack(gate, &up);
     if (gate.bias) out.gate_bias = join(gate.bias, up.bias);
     out.up_bias = {};

@@ -19,6 +19,7 @@ struct ExpertNames {
   std::string_view stacked = "switch_mlp", single = "experts";
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   std::string_view gate_up = "gate_up_proj";
+  // An empty `gate`: experts without one; only `up` and `down` are there.
   /// The rows of a fused gate_up matrix alternate between gate and up.
   bool alternating = false;
   /// Fused matrices are stored [E, in, out] when they are dense.
@@ -29,7 +30,8 @@ struct ExpertSizes {
   int64_t num_experts = 0, hidden_size = 0, intermediate_size = 0;
 };
 
-/// What a mixture runs. Gate and up are one product where their formats agree (`up` is null then).
+/// What a mixture runs. Gate and up are one product where their formats agree (`up` is null then);
+/// `gate` is null for experts without one.
 /// All are null when the checkpoint lacks a matrix, which is then in its list of missing ones.
 struct ExpertWeights {
   std::shared_ptr<const ops::PackedExperts> gate, up, down;

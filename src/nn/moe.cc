@@ -17,13 +17,21 @@ Tensor selection_bias(const MoeOptions& o, const io::Weights& w) {
   return w.take_f32(o.selection_bias, Shape{o.num_experts});
 }
 
+bool gated(const MoeOptions& o) { return o.activation.kind != ExpertActivation::Kind::Relu2; }
+
+ExpertNames expert_names(const MoeOptions& o) {
+  ExpertNames names = o.names;
+  if (!gated(o)) names.gate = names.gate_up = {};
+  return names;
+}
+
 class Moe final : public FeedForward {
  public:
   Moe(const MoeOptions& o, const io::Weights& w)
       : options_(o),
         router_(w.at(o.router_name), o.hidden_size, o.num_experts, Parallel::None, o.router_bias),
         selection_bias_(selection_bias(o, w)),
-        experts_(take_experts(w, o.names,
+        experts_(take_experts(w, expert_names(o),
                               {.num_experts = o.num_experts,
                                .hidden_size = o.hidden_size,
                                .intermediate_size = o.intermediate_size},
@@ -31,6 +39,8 @@ class Moe final : public FeedForward {
     if (o.shared_intermediate_size > 0) {
       shared_ = make_mlp({.hidden_size = o.hidden_size,
                           .intermediate_size = o.shared_intermediate_size,
+                          .activation = gated(o) ? ops::Activation::Silu : ops::Activation::Relu2,
+                          .gated = gated(o),
                           .bias = o.shared_bias},
                          w.at(o.shared_name));
     }
@@ -56,6 +66,11 @@ class Moe final : public FeedForward {
   /// x is one row a token [T, D] or one a slot [S, D]; -> [S, D].
   Tensor run_experts(const Tensor& x, const Tensor& ids) const {
     MLXCEL_CHECK(experts_.down != nullptr, "experts whose weights are missing were run");
+    if (!gated(options_)) {
+      const Tensor up = ops::expert_linear(x, *experts_.up, ids, experts_.up_bias);  // [S, F]
+      return ops::expert_linear(ops::activate(up, ops::Activation::Relu2), *experts_.down, ids,
+                                experts_.down_bias);
+    }
     const Tensor gate = ops::expert_linear(x, *experts_.gate, ids, experts_.gate_bias);
     if (experts_.up == nullptr) {  // gate is [S, 2F]
       return ops::expert_linear(activate(gate), *experts_.down, ids, experts_.down_bias);

@@ -16,7 +16,8 @@ namespace mlxcel::nn {
 
 /// What happens between the matrices of a routed expert.
 struct ExpertActivation {
-  enum class Kind : uint8_t { SwiGlu, ClampedSwiGlu } kind = Kind::SwiGlu;
+  /// Relu2: down(relu(up(x))^2), without a gate, in the shared experts too.
+  enum class Kind : uint8_t { SwiGlu, ClampedSwiGlu, Relu2 } kind = Kind::SwiGlu;
   float alpha = 1.702F, limit = 7.0F;  // ClampedSwiGlu, see ops::clamped_swiglu
 };
 
