@@ -11,6 +11,7 @@
 #include "nn/dense_decoder.h"
 #include "nn/hybrid_decoder.h"
 #include "nn/mamba2.h"
+#include "nn/moe_config.h"
 
 namespace mlxcel::models {
 namespace {
@@ -30,13 +31,40 @@ std::vector<bool> attention_layers(const io::Config& json, int64_t num_layers) {
   return attends;
 }
 
+/// MLX conversions of checkpoints without experts name the MLP and its projections as Llama does.
+std::unique_ptr<nn::FeedForward> shared_mlp(nn::MlpOptions mlp, const io::Weights& layer) {
+  if (!layer.has("mlp")) return nn::make_mlp(mlp, layer.at("shared_mlp"));
+  mlp.down = "down_proj";
+  return nn::make_mlp(mlp, layer.at("mlp"));
+}
+
+class ExpertsAndMlp final : public nn::FeedForward {
+ public:
+  ExpertsAndMlp(std::unique_ptr<nn::FeedForward> experts, std::unique_ptr<nn::FeedForward> mlp)
+      : experts_(std::move(experts)), mlp_(std::move(mlp)) {}
+  Tensor operator()(const Tensor& x, const nn::Batch& batch) const override {  // [T, D] -> [T, D]
+    return ops::add((*experts_)(x, batch), (*mlp_)(x, batch));
+  }
+  int64_t weight_bytes() const override { return experts_->weight_bytes() + mlp_->weight_bytes(); }
+
+ private:
+  std::unique_ptr<nn::FeedForward> experts_, mlp_;
+};
+
 LoadedModel load_granite(const io::Config& json, const io::Weights& w) {
   json.expect("hidden_act", "silu");
   const nn::DenseConfig c(json, {.intermediate_size = 11008});
-  if (json.i64_or("num_local_experts", 8) > 0) {
-    throw Error(Code::Unsupported, json.source() + ": num_local_experts = " +
-                                       std::to_string(json.i64_or("num_local_experts", 8)) +
-                                       " is not supported");
+  const bool has_experts = json.size_or("num_local_experts", 8, 0, 1 << 16) > 0;
+  nn::MoeOptions moe;
+  if (has_experts) {
+    moe = nn::moe_options(json, c,
+                          {.num_experts_key = "num_local_experts",
+                           .intermediate_size_key = "intermediate_size",
+                           .num_experts = 8,
+                           .top_k = 2,
+                           .intermediate_size = 11008});
+    moe.router.score = ops::RouterOptions::Score::ChosenSoftmax;
+    moe.router_name = "router";
   }
   nn::HybridOptions o;
   nn::GqaOptions attention{.hidden_size = c.hidden_size,
@@ -81,8 +109,11 @@ LoadedModel load_granite(const io::Config& json, const io::Weights& w) {
     }
     return std::make_unique<nn::Mamba2Mixer>(mamba, layer.at("mamba"), index);
   };
-  o.feed_forward = [&](const io::Weights& layer, int) {
-    return nn::make_mlp(mlp, layer.at("shared_mlp"));
+  o.feed_forward = [&](const io::Weights& layer, int) -> std::unique_ptr<nn::FeedForward> {
+    auto shared = shared_mlp(mlp, layer);
+    if (!has_experts) return shared;
+    return std::make_unique<ExpertsAndMlp>(nn::make_moe(moe, layer.at("block_sparse_moe")),
+                                           std::move(shared));
   };
   o.tie_word_embeddings = json.flag_or("tie_word_embeddings", false);
   o.embed_scale = json.f32_or("embedding_multiplier", 1.0F);
@@ -91,12 +122,17 @@ LoadedModel load_granite(const io::Config& json, const io::Weights& w) {
 }
 
 constexpr std::array<std::string_view, 1> kTypes = {"granitemoehybrid"};
+constexpr std::array<io::Rename, 3> kNames = {{
+    {"*.block_sparse_moe.input_linear.weight", "*.block_sparse_moe.experts.gate_up_proj.weight"},
+    {"*.block_sparse_moe.output_linear.weight", "*.block_sparse_moe.experts.down_proj.weight"},
+    {"*.router.layer.weight", "*.router.weight"},
+}};
 
 }  // namespace
 
 extern const Family kGraniteMoeHybrid;
 const Family kGraniteMoeHybrid = {
-    "granitemoehybrid", "Granite 4 hybrid",      "hybrid_ssm", kTypes, {}, {},
+    "granitemoehybrid", "Granite 4 hybrid",      "hybrid_ssm", kTypes, {}, kNames,
     load_granite,       PrefixSharing::Snapshots};
 
 }  // namespace mlxcel::models

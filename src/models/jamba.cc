@@ -1,5 +1,6 @@
 // Jamba: pre-norm blocks with a Mamba mixer whose dt, B and C are normed, and attention without
-// positions in every few layers, each followed by an MLP.
+// positions in every few layers, each followed by an MLP or, in every few layers, a mixture of
+// experts whose weights are the softmax over all of them, not made to sum to one.
 //
 // Paper: Jamba (arXiv:2403.19887).
 
@@ -11,6 +12,7 @@
 #include "nn/dense_decoder.h"
 #include "nn/hybrid_decoder.h"
 #include "nn/mamba.h"
+#include "nn/moe_config.h"
 
 namespace mlxcel::models {
 namespace {
@@ -63,11 +65,15 @@ LoadedModel load_jamba(const io::Config& json, const io::Weights& w) {
   const nn::MlpOptions mlp{.hidden_size = c.hidden_size,
                            .intermediate_size = c.intermediate_size,
                            .bias = nn::Bias::None};
+  std::vector<bool> sparse;
+  for (int64_t i = 0; i < c.num_layers; ++i) sparse.push_back(experts > 1 && has_experts(i));
+  nn::MoeOptions moe;
   if (experts > 1) {
-    throw Error(Code::Unsupported,
-                fmt::format("{}: num_experts = {} is not supported", json.source(), experts));
+    moe = nn::moe_options(
+        json, c, {.intermediate_size_key = "intermediate_size", .num_experts = 16, .top_k = 2});
+    moe.router.normalize = false;
+    moe.router_name = "router";
   }
-  (void)has_experts;
 
   nn::HybridOptions o;
   o.vocab_size = c.vocab_size;
@@ -86,9 +92,7 @@ LoadedModel load_jamba(const io::Config& json, const io::Weights& w) {
     }
     return std::make_unique<nn::MambaMixer>(mamba, layer.at("mamba"), index);
   };
-  o.feed_forward = [&](const io::Weights& layer, int) {
-    return nn::make_mlp(mlp, layer.at("feed_forward"));
-  };
+  o.feed_forward = nn::moe_layers(sparse, moe, mlp, "feed_forward");
   o.tie_word_embeddings = json.flag_or("tie_word_embeddings", false);
   return {.lm = nn::make_hybrid_decoder(o, w)};
 }

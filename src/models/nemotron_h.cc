@@ -1,5 +1,6 @@
 // Nemotron-H and Nemotron 3: every layer is one part alone, a Mamba 2 mixer ("M"), attention
-// without positions ("*") or an MLP with squared ReLU ("-"), behind one norm.
+// without positions ("*"), an MLP with squared ReLU ("-") or a mixture of such MLPs ("E"), behind
+// one norm.
 //
 // Paper: Nemotron-H (arXiv:2504.03624). The time step has the lower limit time_step_min in prompts
 // and in generation alike.
@@ -12,11 +13,12 @@
 #include "nn/dense_decoder.h"
 #include "nn/hybrid_decoder.h"
 #include "nn/mamba2.h"
+#include "nn/moe_config.h"
 
 namespace mlxcel::models {
 namespace {
 
-/// One of M, * and - for every layer.
+/// One of M, *, - and E for every layer.
 std::string layer_pattern(const io::Config& json) {
   std::string pattern = json.str_or("hybrid_override_pattern", "");
   for (const char* key : {"layers_block_type", "layer_types"}) {
@@ -32,7 +34,7 @@ std::string layer_pattern(const io::Config& json) {
       }
     }
   }
-  const size_t other = pattern.find_first_not_of("M*-");
+  const size_t other = pattern.find_first_not_of("M*-E");
   if (pattern.empty() || other != std::string::npos || pattern.size() > 4096) {
     throw Error(Code::Unsupported, fmt::format("{}: hybrid_override_pattern = \"{}\" is not "
                                                "supported",
@@ -59,11 +61,31 @@ nn::Mamba2Options mamba_options(const io::Config& json, const nn::DenseConfig& c
   return m;
 }
 
+nn::MoeOptions experts(const io::Config& json, const nn::DenseConfig& c) {
+  json.expect("mlp_hidden_act", "relu2");
+  if (json.has("moe_latent_size")) {
+    throw Error(Code::Unsupported, fmt::format("{}: moe_latent_size = {} is not supported",
+                                               json.source(), json.i64("moe_latent_size")));
+  }
+  nn::MoeOptions moe = nn::grouped_sigmoid_moe(json, c,
+                                               {.num_experts_key = "n_routed_experts",
+                                                .num_experts = 8,
+                                                .top_k = 2,
+                                                .intermediate_size = 7688},
+                                               {});
+  moe.activation.kind = nn::ExpertActivation::Kind::Relu2;
+  moe.shared_intermediate_size =
+      json.size_or("moe_shared_expert_intermediate_size", 7688, 1, 1 << 22);
+  moe.expert_bias = nn::Bias::None;
+  moe.shared_bias = nn::bias_from(json, "mlp_bias", false);
+  return moe;
+}
+
 LoadedModel load_nemotron_h(const io::Config& json, const io::Weights& w) {
   const std::string pattern = layer_pattern(json);
   const nn::DenseConfig c(json, {.max_positions = 4096,
                                  .num_kv_heads = 8,
-                                 .head_dim = 128,
+                                 .head_dim = json.size_or("attention_head_dim", 128, 1, 4096),
                                  .intermediate_size = 21504,
                                  .norm_eps = 1e-5F,
                                  .norm_eps_key = "layer_norm_epsilon"});
@@ -103,8 +125,13 @@ LoadedModel load_nemotron_h(const io::Config& json, const io::Weights& w) {
     return std::make_unique<nn::GqaAttention>(attention, layer.at("mixer"), index);
   };
   o.feed_forward = [&](const io::Weights& layer, int index) -> std::unique_ptr<nn::FeedForward> {
-    if (pattern[static_cast<size_t>(index)] != '-') return nullptr;
-    return nn::make_mlp(mlp, layer.at("mixer"));
+    const char kind = pattern[static_cast<size_t>(index)];
+    if (kind == '-') return nn::make_mlp(mlp, layer.at("mixer"));
+    if (kind != 'E') return nullptr;
+    nn::MoeOptions moe = experts(json, c);
+    // MLX names the two matrices of a stack fc1 and fc2.
+    if (layer.has("mixer.switch_mlp")) moe.names = {.up = "fc1", .down = "fc2"};
+    return nn::make_moe(moe, layer.at("mixer"));
   };
   json.expect("tie_word_embeddings", "false");  // the reference never ties
   o.tie_word_embeddings = false;

@@ -39,13 +39,13 @@ Mamba2Mixer::Mamba2Mixer(const Mamba2Options& o, const io::Weights& w, int layer
              .bias = o.conv_bias,
              .state_index = o.state_index},
             layer),
-      dt_bias_(w.take_f32("dt_bias", Shape{o.num_heads})),
+      dt_bias_(flat_f32(w, "dt_bias", o.num_heads)),
       rates_(head_rates(w, o.num_heads)),
-      skip_(w.take_f32("D", Shape{o.num_heads})),
+      skip_(flat_f32(w, "D", o.num_heads)),
       factors_(column_factors(o)) {
   if (o.norm_place == NormPlace::None) return;
   MLXCEL_CHECK(o.inner_size() % o.norm_groups == 0, "norm groups do not divide the inner size");
-  gain_ = w.at("norm").take_f32("weight", Shape{o.inner_size()});
+  gain_ = flat_f32(w.at("norm"), "weight", o.inner_size());
   ones_ = filled(o.inner_size() / o.norm_groups, 1.0F);
 }
 

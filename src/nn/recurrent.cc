@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/op_table.h"
 
 namespace mlxcel::nn {
 namespace {
@@ -21,16 +22,24 @@ Tensor transposed(const Tensor& x, int64_t rows, int64_t cols) {
   return out;
 }
 
-Tensor rates(const io::Weights& w, const Shape& shape) {
-  if (w.has("A")) return w.take_f32("A", shape);
-  Tensor out = Tensor::empty(shape, DType::F32);
-  const Tensor stored = w.take_f32("A_log", shape);
+Tensor rates(const io::Weights& w, int64_t n) {
+  if (w.has("A")) return flat_f32(w, "A", n);
+  Tensor out = Tensor::empty(Shape{n}, DType::F32);
+  const Tensor stored = flat_f32(w, "A_log", n);
   std::ranges::transform(stored.host<float>(), out.host_mut<float>().begin(),
                          [](float a) { return -std::exp(a); });
   return out;
 }
 
 }  // namespace
+
+void require_recurrent_kernels(const io::Weights& w) {
+  const DeviceKind kind = w.device().kind;
+  if (ops::op_table(kind).recurrent.causal_conv1d != nullptr) return;
+  throw Error(Code::Unsupported,
+              "recurrent layers have no kernels for this device; set "
+              "MLXCEL_DEVICE=cpu to run this model on the CPU");
+}
 
 std::vector<ops::StateSegment> state_segments(const Batch& batch) {
   std::vector<ops::StateSegment> out;
@@ -40,6 +49,7 @@ std::vector<ops::StateSegment> state_segments(const Batch& batch) {
 
 ShortConv::ShortConv(const io::Weights& w, const Options& options, int layer)
     : options_(options), layer_(layer) {
+  require_recurrent_kernels(w);
   const int64_t channels = options.channels, taps = options.taps;
   const std::vector<int64_t> stored = w.dims("weight");
   Shape shape{channels, 1, taps};
@@ -59,10 +69,16 @@ Tensor ShortConv::operator()(const Tensor& x, const Batch& batch) const {
 }
 
 Tensor state_rates(const io::Weights& w, int64_t channels, int64_t states) {
-  return transposed(rates(w, Shape{channels, states}), channels, states);
+  return transposed(rates(w, channels * states), channels, states);
 }
 
-Tensor head_rates(const io::Weights& w, int64_t heads) { return rates(w, Shape{heads}); }
+Tensor head_rates(const io::Weights& w, int64_t heads) { return rates(w, heads); }
+
+Tensor flat_f32(const io::Weights& w, std::string_view leaf, int64_t n) {
+  const std::vector<int64_t> dims = w.dims(leaf);
+  if (dims.empty() || Shape(dims).numel() != n) return w.take_f32(leaf, Shape{n});
+  return w.take_f32(leaf, Shape(dims)).to_f32().view({n});
+}
 
 Tensor filled(int64_t n, float value) {
   Tensor t = Tensor::empty(Shape{n}, DType::F32);

@@ -17,6 +17,8 @@ inline constexpr int64_t kMaxInnerSize = int64_t{1} << 20;
 /// Positions of a model that has no attention and whose config names no length.
 inline constexpr int64_t kNoPositionLimit = int64_t{1} << 20;
 
+/// Throws Unsupported, naming the device, when it has no kernels for recurrent layers.
+void require_recurrent_kernels(const io::Weights& w);
 /// The rows of every sequence of the batch and its state row.
 std::vector<ops::StateSegment> state_segments(const Batch& batch);
 
@@ -48,6 +50,8 @@ Tensor state_rates(const io::Weights& w, int64_t channels, int64_t states);
 /// The same for one rate a head, [H].
 Tensor head_rates(const io::Weights& w, int64_t heads);
 
+/// The n values of a tensor as [n] f32, whatever its shape: files differ in axes of length 1.
+Tensor flat_f32(const io::Weights& w, std::string_view leaf, int64_t n);
 /// [n] f32, all `value`.
 Tensor filled(int64_t n, float value);
 

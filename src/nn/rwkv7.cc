@@ -11,20 +11,13 @@ namespace {
 constexpr float kGroupEps = 64e-5F;
 constexpr float kTiny = 1e-14F;  // keeps a zero vector zero
 
-/// A vector of n values, whatever its stored shape.
-Tensor vector_at(const io::Weights& w, std::string_view leaf, int64_t n) {
-  const std::vector<int64_t> dims = w.dims(leaf);
-  if (dims.empty() || Shape(dims).numel() != n) return w.take_f32(leaf, Shape{n});
-  return w.take_f32(leaf, Shape(dims)).to_f32().view({n});
-}
-
 /// Taps of a convolution that mixes each of several shares `mu` of the token before, [2, M * D].
 Tensor shift_taps(const io::Weights& w, std::span<const std::string_view> names, int64_t n) {
   const auto count = static_cast<int64_t>(names.size());
   Tensor taps = Tensor::empty(Shape{2, count * n}, DType::F32);
   auto out = taps.host_mut<float>();
   for (size_t i = 0; i < names.size(); ++i) {
-    const Tensor mu = vector_at(w, names[i], n);
+    const Tensor mu = flat_f32(w, names[i], n);
     const auto values = mu.host<float>();
     for (size_t j = 0; j < values.size(); ++j) {
       const size_t at = i * values.size() + j;
@@ -58,12 +51,13 @@ Rwkv7TimeMix::Rwkv7TimeMix(const Rwkv7Sizes& s, const io::Weights& w, int layer)
       w_lora_(w.at("w_lora"), s.hidden, s.w_rank, Bias::Required),
       a_lora_(w.at("a_lora"), s.hidden, s.a_rank, Bias::Required),
       g_lora_(w.at("g_lora"), s.hidden, s.g_rank, Bias::None),
-      k_k_(vector_at(w, "k_k", s.hidden)),
-      k_a_(vector_at(w, "k_a", s.hidden)),
-      r_k_(vector_at(w, "r_k", s.hidden)),
-      norm_gain_(vector_at(w.at("g_norm"), "weight", s.hidden)),
-      norm_bias_(vector_at(w.at("g_norm"), "bias", s.hidden)),
+      k_k_(flat_f32(w, "k_k", s.hidden)),
+      k_a_(flat_f32(w, "k_a", s.hidden)),
+      r_k_(flat_f32(w, "r_k", s.hidden)),
+      norm_gain_(flat_f32(w.at("g_norm"), "weight", s.hidden)),
+      norm_bias_(flat_f32(w.at("g_norm"), "bias", s.hidden)),
       unit_(unit_gain(s.head_dim, 1.0F)) {
+  require_recurrent_kernels(w);
   constexpr std::array<std::string_view, 6> kShifts = {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g"};
   taps_ = shift_taps(w, kShifts, s.hidden);
   if (layer > 0) v_lora_.emplace(w.at("v_lora"), s.hidden, s.v_rank, Bias::Required);

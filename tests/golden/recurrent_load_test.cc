@@ -71,6 +71,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"recurrent_gemma/base", "hidden_activation", R"("silu")", "silu"},
         Refusal{"nemotron_h/dense", "hybrid_override_pattern", R"("M-?M-")", "M-?M-"},
         Refusal{"nemotron_h/dense", "tie_word_embeddings", "true", "true"},
+        Refusal{"nemotron_h/experts", "moe_latent_size", "16", "16"},
+        Refusal{"nemotron_h/experts", "mlp_hidden_act", R"("silu")", "silu"},
+        Refusal{"kimi_linear/base", "q_lora_rank", "16", "16"},
+        Refusal{"kimi_linear/base", "moe_router_activation_func", R"("softmax")", "softmax"},
+        Refusal{"kimi_linear/base", "num_expert_group", "3", "3"},
+        Refusal{"kimi_linear/base", "tie_word_embeddings", "true", "true"},
+        Refusal{"kimi_linear/base", "mla_use_nope", "false", "false"},
+        Refusal{"qwen3_5_moe/base", "output_gate_type", R"("sigmoid")", "sigmoid"},
         Refusal{"jamba/dense", "attn_layer_offset", "3", "3"},
         Refusal{"rwkv7/base", "head_dim", "48", "48"},
         Refusal{"rwkv7/base", "hidden_act", R"("gelu")", "gelu"},
@@ -98,8 +106,9 @@ TEST(RecurrentSpec, NamesStatesAndBlocks) {
 
 TEST(RecurrentSpec, RegistryTellsHowPrefixesAreShared) {
   EXPECT_EQ(models::find_family("llama").prefix_sharing, models::PrefixSharing::Blocks);
-  for (const char* type : {"mamba", "mamba2", "lfm2", "falcon_h1", "qwen3_5", "recurrent_gemma",
-                           "nemotron_h", "jamba", "rwkv7", "plamo2", "granitemoehybrid"}) {
+  for (const char* type :
+       {"mamba", "mamba2", "lfm2", "falcon_h1", "qwen3_5", "recurrent_gemma", "nemotron_h", "jamba",
+        "rwkv7", "plamo2", "granitemoehybrid", "qwen3_next", "qwen3_5_moe", "kimi_linear"}) {
     EXPECT_EQ(models::find_family(type).prefix_sharing, models::PrefixSharing::Snapshots) << type;
   }
 }

@@ -23,6 +23,60 @@ ATTENTION = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_e
 SSM = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_d_conv": 4,
        "mamba_expand": 2}
 
+
+
+def split_experts(name, shape, prefix, gate="gate_proj", up="up_proj", down="down_proj"):
+    """The stacked matrices of transformers as one matrix for each expert, in the order of the stack."""
+    experts = range(shape[0])
+    if name.endswith("gate_up_proj"):
+        half = (shape[1] // 2, shape[2])
+        return [(f"{prefix}.{e}.{p}.weight", half) for e in experts for p in (gate, up)]
+    return [(f"{prefix}.{e}.{down}.weight", tuple(shape[1:])) for e in experts]
+
+
+def experts_one_by_one(shapes, config, **names):
+    out = {}
+    for n, s in shapes.items():
+        stack = n.endswith(("experts.gate_up_proj", "experts.down_proj"))
+        out[n] = split_experts(n, s, n.rsplit(".", 1)[0], **names) if stack else [(n, s)]
+    return out
+
+
+def granite_names(shapes, config):
+    out = {}
+    for n, s in shapes.items():
+        file = n.replace("experts.gate_up_proj", "input_linear.weight").replace(
+            "experts.down_proj", "output_linear.weight").replace("router.weight", "router.layer.weight")
+        out[n] = [(file, s)]
+    return out
+
+
+def nemotron_names(shapes, config):
+    out = {}
+    for n, s in shapes.items():
+        file = n.replace("model.", "backbone.", 1)
+        if n.endswith(("experts.up_proj", "experts.down_proj")):
+            stack, matrix = file.rsplit(".", 1)
+            out[n] = [(f"{stack}.{e}.{matrix}.weight", tuple(s[1:])) for e in range(s[0])]
+        else:
+            out[n] = [(file, s)]
+    return out
+
+
+def kimi_names(shapes, config):
+    """The names of the published files: see transformers' conversion of kimi_linear."""
+    out = {}
+    for n, s in experts_one_by_one(shapes, config, gate="w1", up="w3", down="w2").items():
+        sparse = ".experts." in s[0][0] or "mlp.gate." in n or "shared_experts" in n
+        renamed = [(p.replace("forget_gate.", "").replace(".mlp.", ".block_sparse_moe.") if sparse
+                    else p.replace("forget_gate.", ""), q) for p, q in s]
+        if n.endswith("self_attn.conv1d.weight"):
+            third = (s[0][1][0] // 3, *s[0][1][1:])
+            renamed = [(n.replace("conv1d", f"{c}_conv1d"), third) for c in "qkv"]
+        out[n] = renamed
+    return out
+
+
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12,
          "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4}
 
@@ -39,7 +93,7 @@ FAMILIES = {
         "model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], **SIZES, **ATTENTION, "intermediate_size": 96,
         "conv_L_cache": 3, "conv_bias": False, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
         "layer_types": ["conv", "full_attention", "conv"], "rope_theta": 1000000.0, "tie_word_embeddings": True}},
-    "granitemoehybrid": {"config": {
+    "granitemoehybrid": {"names": granite_names, "config": {
         "model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"], **SIZES, **ATTENTION, **SSM,
         "intermediate_size": 32, "shared_intermediate_size": 96, "hidden_act": "silu", "num_local_experts": 0,
         "num_experts_per_tok": 0, "rms_norm_eps": 1e-5, "layer_types": ["mamba", "attention", "mamba"],
@@ -62,14 +116,14 @@ FAMILIES = {
         "attention_window_size": 9, "conv1d_width": 4, "logits_soft_cap": 30.0, "rms_norm_eps": 1e-6,
         "hidden_activation": "gelu_pytorch_tanh", "block_types": ["recurrent", "recurrent", "attention"],
         "partial_rotary_factor": 0.5, "rope_theta": 10000.0, "attention_bias": False, "tie_word_embeddings": True}},
-    "nemotron_h": {"config": {
+    "nemotron_h": {"names": nemotron_names, "config": {
         "model_type": "nemotron_h", "architectures": ["NemotronHForCausalLM"], **SIZES, **ATTENTION,
         "num_hidden_layers": 5, "hybrid_override_pattern": "M-*M-", "intermediate_size": 96, "head_dim": 16,
         "ssm_state_size": 12, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "conv_kernel": 4,
         "chunk_size": 16, "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu", "layer_norm_epsilon": 1e-5,
         "time_step_min": 0.001, "use_conv_bias": True, "use_bias": False, "mlp_bias": False,
         "tie_word_embeddings": False}},
-    "jamba": {"config": {
+    "jamba": {"names": experts_one_by_one, "config": {
         "model_type": "jamba", "architectures": ["JambaForCausalLM"], **SIZES, **ATTENTION, "intermediate_size": 96,
         "hidden_act": "silu", "rms_norm_eps": 1e-6, "mamba_d_state": 8, "mamba_d_conv": 4, "mamba_expand": 2,
         "mamba_dt_rank": "auto", "mamba_conv_bias": True, "mamba_proj_bias": False, "attn_layer_period": 3,
@@ -87,6 +141,30 @@ FAMILIES = {
         "intermediate_size": 96, "hidden_size_per_head": 16, "rms_norm_eps": 1e-6, "attention_window_size": 2048,
         "full_attention_idx": [1], "mamba_d_state": 12, "mamba_d_conv": 4, "mamba_num_heads": 5, "mamba_step": 2,
         "mamba_chunk_size": 16, "mamba_enabled": True, "tie_word_embeddings": True}},
+    "qwen3_next": {"gain": 0.0, "mlx_adds_one": True, "rules": [("linear_attn.norm.weight", 1.0, 0.25)],
+                   "names": experts_one_by_one, "config": {
+        "model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"], **SIZES, **ATTENTION, **DELTA,
+        "intermediate_size": 96, "hidden_act": "silu", "head_dim": 32, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"], "partial_rotary_factor": 0.25,
+        "rope_theta": 10000000.0, "decoder_sparse_step": 1, "moe_intermediate_size": 32, "num_experts": 6,
+        "shared_expert_intermediate_size": 48, "num_experts_per_tok": 2, "norm_topk_prob": True, "mlp_only_layers": []}},
+    "qwen3_5_moe": {"gain": 0.0, "mlx_adds_one": True, "rules": [("linear_attn.norm.weight", 1.0, 0.25)], "config": {
+        "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"], **SIZES, **ATTENTION, **DELTA,
+        "hidden_act": "silu", "head_dim": 32, "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"], "moe_intermediate_size": 32,
+        "num_experts": 6, "shared_expert_intermediate_size": 48, "num_experts_per_tok": 2,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
+                            "mrope_section": [2, 1, 1], "mrope_interleaved": True}}},
+    "kimi_linear": {"names": kimi_names, "config": {
+        "model_type": "kimi_linear", "architectures": ["KimiLinearForCausalLM"], **SIZES, "pad_token_id": 0, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "model_max_length": 512, "intermediate_size": 96, "hidden_act": "silu",
+        "rms_norm_eps": 1e-5, "kv_lora_rank": 24, "q_lora_rank": None, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16,
+        "v_head_dim": 20, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_token": 2,
+        "num_shared_experts": 1, "num_expert_group": 1, "topk_group": 1, "routed_scaling_factor": 1.7,
+        "moe_renormalize": True, "moe_router_activation_func": "sigmoid", "moe_layer_freq": 1,
+        "first_k_dense_replace": 1, "tie_word_embeddings": False,
+        "linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1, 3], "num_heads": 4, "head_dim": 16,
+                               "short_conv_kernel_size": 4}}},
 }
 
 MULTIPLIERS = {"embedding_multiplier": 2.5, "lm_head_multiplier": 0.7, "key_multiplier": 0.6,
@@ -153,4 +231,20 @@ VARIANTS = [
     ("plamo2", "untied_step_3", {"tie_word_embeddings": False, "mamba_step": 3, "mamba_d_conv": 3,
                                  "full_attention_idx": None}, F32),
     ("plamo2", "attention_only", {"mamba_enabled": False, "num_hidden_layers": 2}, F32),
+    ("granitemoehybrid", "experts", {"num_local_experts": 5, "num_experts_per_tok": 2}, F32),
+    ("jamba", "experts", {"num_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 4}, F32),
+    ("qwen3_next", "base", {}, F32),
+    ("qwen3_next", "some_sparse", {"layer_types": ABSENT, "full_attention_interval": 2, "decoder_sparse_step": 2,
+                                   "norm_topk_prob": False, "num_hidden_layers": 4, "mlp_only_layers": [3],
+                                   "linear_num_key_heads": 4, "tie_word_embeddings": True}, F32),
+    ("qwen3_next", "dense", {"num_experts": 0, "num_hidden_layers": 2,
+                             "layer_types": ["linear_attention", "full_attention"]}, F32),
+    ("qwen3_5_moe", "base", {}, F32),
+    ("kimi_linear", "base", {}, F32),
+    ("kimi_linear", "groups", {"num_expert_group": 4, "topk_group": 2, "moe_renormalize": False, "num_shared_experts": 2,
+                               "first_k_dense_replace": 0}, F32),
+    ("nemotron_h", "experts", {
+        "hybrid_override_pattern": "ME*E", "num_hidden_layers": 4, "n_routed_experts": 8, "num_experts_per_tok": 3,
+        "n_shared_experts": 1, "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40, "n_group": 4,
+        "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.5, "moe_latent_size": None}, F32),
 ]

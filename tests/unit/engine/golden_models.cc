@@ -47,7 +47,13 @@ std::vector<std::string> model_names() {
           "ministral3/window",
           "mixtral/window_bf16",
           "qwen3_moe/mlx_mixed",
-          "glm4_moe/groups"};
+          "glm4_moe/groups",
+          "granitemoehybrid/experts",
+          "nemotron_h/experts",
+          "jamba/experts",
+          "qwen3_next/some_sparse",
+          "qwen3_5_moe/base",
+          "kimi_linear/base"};
 }
 
 std::string stories_folder() {
