@@ -151,7 +151,14 @@ void Matcher::give_back(uint32_t ret, uint32_t count, uint32_t frame, bool empty
 void Matcher::enter(uint32_t rule, uint32_t ret, uint32_t count, uint32_t frame) {
   const uint32_t position = levels_.back().position;
   // A call in last place returns to where its own rule does: lists of any length stay flat.
-  if (program_.states[ret].tail && frame != 0 && frames_[frame].position != position) {
+  const auto ends_there = [&](uint32_t c) {  // so that this goes one step, never in a circle
+    return !program_.states[callers_[c].ret].tail || callers_[c].frame == 0;
+  };
+  bool last = program_.states[ret].tail && frame != 0 && frames_[frame].position != position;
+  for (uint32_t c = last ? frames_[frame].callers : 0; c != 0; c = callers_[c].next) {
+    last = last && ends_there(c);
+  }
+  if (last) {
     if (!watched_.empty()) note_completion(frame);
     for (uint32_t c = frames_[frame].callers; c != 0; c = callers_[c].next) {
       const Caller caller = callers_[c];

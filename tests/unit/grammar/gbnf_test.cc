@@ -57,6 +57,7 @@ TEST(Gbnf, RecursionOfEveryKind) {
   const auto hidden = gbnf("root ::= opt root \"x\" | \"y\"\nopt ::= \"z\"?");
   EXPECT_TRUE(hidden->matches("zyx"));
   EXPECT_TRUE(hidden->matches("yxx"));
+  EXPECT_TRUE(gbnf("root ::= root root | \"a\" | \"\"")->matches("aaaa"));
   const auto ambiguous = gbnf("root ::= root root | \"a\"");
   EXPECT_TRUE(ambiguous->matches(std::string(60, 'a')));
 }
