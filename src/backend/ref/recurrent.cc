@@ -210,9 +210,9 @@ void register_recurrent(ops::RecurrentTable& t) {
   t.head_dot_scale = head_dot_scale;
   t.join_columns = [](const ops::JoinArgs& a) {
     const int64_t wide = a.a_dim + a.b_dim;
-    for (int64_t t = 0; t < a.tokens; ++t) {
+    for (int64_t row = 0; row < a.tokens; ++row) {
       for (int64_t i = 0; i < wide; ++i) {
-        a.out[t * wide + i] = i < a.a_dim ? a.a.row(t)[i] : a.b.row(t)[i - a.a_dim];
+        a.out[row * wide + i] = i < a.a_dim ? a.a.row(row)[i] : a.b.row(row)[i - a.a_dim];
       }
     }
   };

@@ -328,8 +328,8 @@ TEST_P(EveryFormat, CutAnywhere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryFormat, ::testing::ValuesIn(formats()), [](const auto& info) {
-  std::string name = info.param.name;
+INSTANTIATE_TEST_SUITE_P(All, EveryFormat, ::testing::ValuesIn(formats()), [](const auto& format) {
+  std::string name = format.param.name;
   for (char& c : name) c = c == '-' || c == '.' ? '_' : c;
   return name;
 });
