@@ -91,7 +91,14 @@ void add_rope_factors(Json& config, const GgufMetadata& m, const GgufFile& file)
   if (factors.size() > 0) config.set("rope_freq_factors", std::move(factors));
   Json longer = rope_factors(file, "rope_factors_long.weight");
   Json shorter = rope_factors(file, "rope_factors_short.weight");
-  if (longer.size() == 0 || shorter.size() == 0) return;
+  if (longer.size() == 0 || shorter.size() == 0) {
+    if (m.text("rope.scaling.type") != "longrope") return;
+    throw Error(Code::Corrupt,
+                fmt::format("{}: metadata key {} is \"longrope\", but the tensors "
+                            "\"rope_factors_long.weight\" and \"rope_factors_short.weight\" are "
+                            "not both there",
+                            file.path(), quote(m.key("rope.scaling.type"))));
+  }
   Json scaling = Json::object();
   scaling.set("rope_type", "longrope");
   scaling.set("long_factor", std::move(longer));

@@ -47,9 +47,9 @@ TEST(ServeFlags, EveryDocumentedFlagStandsInOneTable) {
 TEST(ServeFlags, EveryRangeHasAnEnd) {
   // A flag that takes whatever text it is given must be one whose value is a text.
   const std::set<std::string> texts = {
-      "PATH_OR_REPO_ID", "OWNER/NAME", "FILE",  "REV",  "TOKEN",   "PATH",
-      "NAMES",           "LIST",       "ADDR",  "KEYS", "ORIGINS", "VALUE",
-      "TEMPLATE",        "JSON",       "STRING"};
+      "PATH_OR_REPO_ID", "OWNER/NAME", "FILE",   "REV",  "TOKEN",   "PATH",
+      "NAMES",           "LIST",       "ADDR",   "KEYS", "ORIGINS", "VALUE",
+      "TEMPLATE",        "JSON",       "STRING", "TEXT"};
   for (const ServeFlag& f : serve_flags()) {
     if (f.type != nullptr && texts.contains(f.type)) continue;
     ServeArguments arguments;

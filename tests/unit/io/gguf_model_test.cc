@@ -105,7 +105,7 @@ TEST_F(GgufModel, RopeScaling) {
   EXPECT_FALSE(scaling([](GgufWriter& w) {
                  w.str("qwen2.rope.scaling.type", "none").f32("qwen2.rope.scaling.factor", 4);
                }).has("rope_scaling"));
-  expect_error(Code::Unsupported, "\"longrope\"", [&] {
+  expect_error(Code::Corrupt, "\"longrope\"", [&] {
     scaling([](GgufWriter& w) {
       w.str("qwen2.rope.scaling.type", "longrope").f32("qwen2.rope.scaling.factor", 4);
     });
