@@ -1,5 +1,4 @@
-// The text of a chat answer, taken apart: thinking, content, and (the place for a parser of them)
-// tool calls.
+// The text of a chat answer, taken apart: thinking, content and tool calls.
 #pragma once
 
 #include <memory>
@@ -16,7 +15,19 @@ namespace mlxcel::serve {
 struct ChatDelta {
   std::string reasoning, content;
   std::vector<text::ToolCall> calls;
+  std::vector<size_t> places;  // of each call: how many bytes of the content come before it
   bool empty() const { return reasoning.empty() && content.empty() && calls.empty(); }
+  /// Content and calls as the model wrote them, one after the other.
+  template <typename OnText, typename OnCall>
+  void in_order(const OnText& on_text, const OnCall& on_call) const {
+    size_t at = 0;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (places[i] > at) on_text(content.substr(at, places[i] - at));
+      at = places[i];
+      on_call(calls[i]);
+    }
+    if (at < content.size()) on_text(content.substr(at));
+  }
 };
 
 class ChatOutput {

@@ -44,6 +44,7 @@ class BlockParser final : public ToolCallParser {
     const std::string_view marker = block_->marker;
     block_ = nullptr;
     if (scan.state == Scan::State::Done) {
+      out.places.resize(out.places.size() + scan.calls.size(), out.content.size());
       for (ToolCall& c : scan.calls) out.calls.push_back(std::move(c));
       blanks_.clear();  // white space beside a call belongs to it
       after_call_ = true;

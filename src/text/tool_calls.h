@@ -42,6 +42,7 @@ struct ToolCall {
 struct ToolDelta {
   std::string content;
   std::vector<ToolCall> calls;
+  std::vector<size_t> places;  // of each call: how many bytes of the content come before it
 };
 
 /// Cutting the text elsewhere never changes what all deltas together say.

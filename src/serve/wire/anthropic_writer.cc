@@ -1,4 +1,5 @@
 // "message" objects and their events. One block is open at a time: thinking first, then text.
+// Calls are blocks of their own, in the place where the model wrote them.
 #include "base/sha256.h"
 #include "serve/wire/anthropic.h"
 #include "serve/wire/api_error.h"
@@ -7,15 +8,12 @@
 namespace mlxcel::serve::wire {
 namespace {
 
-const char* stop_reason(const Choice& c) {
-  switch (c.stop) {
-    case StopType::Limit:
-      return "max_tokens";
-    case StopType::Word:
-      return "stop_sequence";
-    default:
-      return "end_turn";
-  }
+// A client that sees "tool_use" runs the calls; one that sees "max_tokens" knows that more may
+// have followed them.
+std::string_view stop_reason(const Choice& c, bool calls) {
+  if (c.stop == StopType::Limit) return "max_tokens";
+  if (calls) return "tool_use";
+  return c.stop == StopType::Word ? "stop_sequence" : "end_turn";
 }
 
 class AnthropicWriter final : public AnswerWriter {
@@ -49,16 +47,17 @@ class AnthropicWriter final : public AnswerWriter {
 
   void done(const std::vector<Choice>& choices) override {
     const Choice& c = choices.front();
-    const Json stop = c.stop == StopType::Word ? Json(c.stopping_word) : Json();
+    const std::string_view reason = stop_reason(c, has_calls_);
+    const Json stop = reason == "stop_sequence" ? Json(c.stopping_word) : Json();
     if (!request_.options.stream) {
       Json out = message(c);
       out.set("content", blocks_);
-      out.set("stop_reason", stop_reason(c));
+      out.set("stop_reason", reason);
       out.set("stop_sequence", stop);
       return answer_->reply(out);
     }
     send("message_delta",
-         {{"delta", Json::object({{"stop_reason", stop_reason(c)}, {"stop_sequence", stop}})},
+         {{"delta", Json::object({{"stop_reason", reason}, {"stop_sequence", stop}})},
           {"usage", usage(c)}});
     send("message_stop", {});
     answer_->finish();
@@ -107,13 +106,30 @@ class AnthropicWriter final : public AnswerWriter {
       text_ += d.reasoning;
       send_delta({{"type", "thinking_delta"}, {"thinking", d.reasoning}});
     }
-    if (d.content.empty()) return;
+    d.in_order([&](const std::string& content) { add_text(content); },
+               [&](const text::ToolCall& call) { add_call(with_id(call, "toolu_")); });
+  }
+
+  void add_text(const std::string& content) {
     if (open_ != Open::Text) {
       close_block();
       open(Open::Text);
     }
-    text_ += d.content;
-    send_delta({{"type", "text_delta"}, {"text", d.content}});
+    text_ += content;
+    send_delta({{"type", "text_delta"}, {"text", content}});
+  }
+
+  /// A call comes whole: its block opens and closes here.
+  void add_call(const text::ToolCall& call) {
+    close_block();
+    has_calls_ = true;
+    Json block = Json::object(
+        {{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", Json::object()}});
+    send("content_block_start", {{"index", index()}, {"content_block", block}});
+    send_delta({{"type", "input_json_delta"}, {"partial_json", call.arguments}});
+    send("content_block_stop", {{"index", index()}});
+    block.set("input", Json::parse(call.arguments).value());
+    blocks_.push_back(std::move(block));
   }
 
   void send_delta(Json::Object delta) {
@@ -153,7 +169,7 @@ class AnthropicWriter final : public AnswerWriter {
   ChatRequest request_;
   ChatOutput output_;
   std::string id_;
-  bool started_ = false;
+  bool started_ = false, has_calls_ = false;
   Open open_ = Open::Nothing;
   std::string text_;             // of the open block
   Json blocks_ = Json::array();  // closed ones

@@ -35,11 +35,16 @@ ChatRequest read_chat(Json body, const ServerState& state, bool allow_empty = fa
 /// special tokens become text.
 void render(ChatRequest& request, const ChatFormat& format, const text::Tokenizer& tokenizer);
 GenerationPlan make_plan(const ChatRequest& request);
+/// Takes calls out of the text when the request has tools, unless nothing is parsed.
 ChatOutput make_output(const ChatRequest& request, const ChatFormat& format,
                        const GenerationOptions& options);
 
 /// Checks "messages": roles, contents, tool calls. Returns them in the form templates expect.
 Json read_messages(const Json& messages, const ChatFormat& format);
+/// `call` with an id: the one that the model wrote, else a random one behind `prefix`.
+text::ToolCall with_id(text::ToolCall call, std::string_view prefix);
+/// A call in "tool_calls" of a message.
+Json call_json(const text::ToolCall& call);
 /// Checks "tools" and "tool_choice", which goes to `choice`; null when the template gets none, the
 /// tool of that name alone when one is named.
 Json read_tools(Fields& fields, text::ToolChoice& choice);

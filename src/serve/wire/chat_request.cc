@@ -191,6 +191,7 @@ ChatOutput make_output(const ChatRequest& r, const ChatFormat& format,
   const bool plain = format.template_source.empty() || options.skip_chat_parsing;
   ChatOutput output(r.reasoning_format, format.template_source, r.prompt.text, plain);
   output.set_budget(r.reasoning_budget);
+  if (!plain && r.input.tools.size() > 0) output.expect_calls(r.tool_format, r.input.tools);
   return output;
 }
 

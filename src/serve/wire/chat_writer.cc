@@ -17,10 +17,6 @@ class ChatWriter final : public AnswerWriter {
         created_(unix_seconds()) {
     for (int32_t i = 0; i < request_.num_choices; ++i) {
       states_.push_back({make_output(request_, format, state.generation), {}, {}, {}});
-      const bool parsed = !format.template_source.empty() && !state.generation.skip_chat_parsing;
-      if (parsed && request_.input.tools.size() > 0) {
-        states_.back().output.expect_calls(request_.tool_format, request_.input.tools);
-      }
     }
   }
 
@@ -98,10 +94,7 @@ class ChatWriter final : public AnswerWriter {
     s.whole.reasoning += d.reasoning;
     s.whole.content += d.content;
     const size_t num_before = s.whole.calls.size();
-    for (const text::ToolCall& call : d.calls) {
-      s.whole.calls.push_back(call);
-      if (call.id.empty()) s.whole.calls.back().id = random_id("call_");
-    }
+    for (const text::ToolCall& call : d.calls) s.whole.calls.push_back(with_id(call, "call_"));
     std::vector<TokenProbability> probabilities = std::move(s.unsent);
     s.unsent.clear();
     if (d.content.empty()) probabilities.clear();  // only the content has log-probabilities
@@ -152,12 +145,7 @@ class ChatWriter final : public AnswerWriter {
     if (!s.whole.calls.empty()) {
       if (s.whole.content.empty()) message.set("content", Json());
       Json calls = Json::array();
-      for (const text::ToolCall& call : s.whole.calls) {
-        calls.push_back(Json::object(
-            {{"id", call.id},
-             {"type", "function"},
-             {"function", Json::object({{"name", call.name}, {"arguments", call.arguments}})}}));
-      }
+      for (const text::ToolCall& call : s.whole.calls) calls.push_back(call_json(call));
       message.set("tool_calls", std::move(calls));
     }
     Json out = Json::object({{"index", static_cast<int64_t>(c.index)},

@@ -6,6 +6,7 @@
 
 #include "serve/wire/api_error.h"
 #include "serve/wire/chat.h"
+#include "serve/wire/native_json.h"
 
 namespace mlxcel::serve::wire {
 namespace {
@@ -197,6 +198,18 @@ Json read_messages(const Json& messages, const ChatFormat& format) {
     throw bad_field("messages", "two assistant messages at the end cannot be continued");
   }
   return out;
+}
+
+text::ToolCall with_id(text::ToolCall call, std::string_view prefix) {
+  if (call.id.empty()) call.id = random_id(prefix);
+  return call;
+}
+
+Json call_json(const text::ToolCall& call) {
+  return Json::object(
+      {{"id", call.id},
+       {"type", "function"},
+       {"function", Json::object({{"name", call.name}, {"arguments", call.arguments}})}});
 }
 
 Json read_tools(Fields& f, text::ToolChoice& chosen) {

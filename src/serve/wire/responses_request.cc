@@ -65,8 +65,30 @@ class ItemReader {
     refuse_files(*content, index);
     Json message =
         Json::object({{"role", required_text(item, "role", index)}, {"content", *content}});
-    if (message.find("role")->as_string() == "assistant") attach_reasoning(message);
+    if (message.find("role")->as_string() == "assistant") {
+      if (reasoning_.empty() && join_calls(*content)) return;
+      attach_reasoning(message);
+    }
     messages_.push_back(std::move(message));
+  }
+
+  /// Text behind calls belongs to their message. False when there is none.
+  bool join_calls(const Json& content) {
+    if (messages_.size() == 0) return false;
+    Json& last = messages_.as_array().back();
+    if (last.find("tool_calls") == nullptr) return false;
+    Json parts = Json::array();
+    for (const Json* source : {std::as_const(last).find("content"), &content}) {
+      if (source->is_string()) {
+        parts.push_back(Json::object({{"type", "text"}, {"text", *source}}));
+      } else if (source->is_array()) {
+        for (const Json& part : source->as_array()) parts.push_back(part);
+      } else {
+        return false;
+      }
+    }
+    last.set("content", std::move(parts));
+    return true;
   }
 
   void read_call(const Json& item, size_t index) {

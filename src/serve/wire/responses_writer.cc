@@ -1,4 +1,5 @@
 // "response" objects and their events. One item is open at a time: thinking, then the message.
+// Calls are items of their own, in the place where the model wrote them.
 #include "serve/wire/api_error.h"
 #include "serve/wire/native_json.h"
 #include "serve/wire/responses.h"
@@ -30,11 +31,14 @@ class ResponsesWriter final : public AnswerWriter {
   }
 
   void delta(const Choice& c, const TextDelta& d) override {
+    const bool inside = output_.inside();
     const ChatDelta parts = output_.push(d.text, d.ids.size());
-    if (parts.content.empty() && open_ != Open::Message) {
+    if (parts.content.empty() && (inside || output_.inside())) {
       reasoning_tokens_ += static_cast<int64_t>(d.ids.size());
     }
-    unsent_.insert(unsent_.end(), d.probabilities.begin(), d.probabilities.end());
+    if (!inside || !parts.content.empty()) {
+      unsent_.insert(unsent_.end(), d.probabilities.begin(), d.probabilities.end());
+    }
     add(c, parts);
   }
 
@@ -42,7 +46,8 @@ class ResponsesWriter final : public AnswerWriter {
 
   void choice_done(const Choice& c) override {
     add(c, output_.finish());
-    if (open_ != Open::Message) {  // an answer of thinking alone still has its (empty) message
+    // An answer of thinking alone still has its (empty) message.
+    if (open_ != Open::Message && calls_.size() == 0) {
       close_item();
       open_message();
     }
@@ -58,6 +63,7 @@ class ResponsesWriter final : public AnswerWriter {
     Json messages = std::move(request_.history);
     Json message = Json::object({{"role", "assistant"}, {"content", content_}});
     if (!reasoning_.empty()) message.set("reasoning_content", reasoning_);
+    if (calls_.size() > 0) message.set("tool_calls", calls_);
     messages.push_back(std::move(message));
     if (store_) store_(body, std::move(messages));
     if (!request_.chat.options.stream) return answer_->reply(body);
@@ -100,19 +106,45 @@ class ResponsesWriter final : public AnswerWriter {
         send("response.reasoning_text.delta", std::move(fields));
       }
     }
-    if (d.content.empty()) return;
+    d.in_order([&](const std::string& content) { add_content(c, content); },
+               [&](const text::ToolCall& call) {
+                 unsent_.clear();  // only messages have log-probabilities
+                 add_call(with_id(call, "call_"));
+               });
+    if (!d.empty()) unsent_.clear();
+  }
+
+  void add_content(const Choice& c, const std::string& content) {
     if (open_ != Open::Message) {
       close_item();
       open_message();
     }
-    content_ += d.content;
-    item_text_ += d.content;
+    content_ += content;
+    item_text_ += content;
     Json::Object fields = place();
     fields.emplace_back("content_index", 0);
-    fields.emplace_back("delta", d.content);
+    fields.emplace_back("delta", content);
     fields.emplace_back("logprobs", take_logprobs());
     if (request_.chat.options.timings_per_token) fields.emplace_back("timings", timings_json(c));
     send("response.output_text.delta", std::move(fields));
+  }
+
+  /// A call comes whole: its item opens and closes here.
+  void add_call(const text::ToolCall& call) {
+    close_item();
+    item_id_ = random_id("fc_");
+    send_item("response.output_item.added", call_item(call, "in_progress", ""));
+    Json::Object delta = place();
+    delta.emplace_back("delta", call.arguments);
+    send("response.function_call_arguments.delta", std::move(delta));
+    Json::Object whole = place();
+    whole.emplace_back("name", call.name);
+    whole.emplace_back("arguments", call.arguments);
+    send("response.function_call_arguments.done", std::move(whole));
+    Json item = call_item(call, "completed", call.arguments);
+    send_item("response.output_item.done", item);
+    items_.push_back(std::move(item));
+    calls_.push_back(call_json(call));
   }
 
   Json take_logprobs() {
@@ -142,6 +174,7 @@ class ResponsesWriter final : public AnswerWriter {
     open_ = Open::Message;
     item_id_ = random_id("msg_");
     item_text_.clear();
+    logprobs_ = Json::array();
     send_item("response.output_item.added", message_item("in_progress", false));
     Json::Object fields = place();
     fields.emplace_back("content_index", 0);
@@ -200,6 +233,16 @@ class ResponsesWriter final : public AnswerWriter {
                          {"content", std::move(content)}});
   }
 
+  Json call_item(const text::ToolCall& call, std::string_view status,
+                 std::string_view arguments) const {
+    return Json::object({{"id", item_id_},
+                         {"type", "function_call"},
+                         {"status", status},
+                         {"call_id", call.id},
+                         {"name", call.name},
+                         {"arguments", arguments}});
+  }
+
   /// `c` null: not finished, so neither output nor usage.
   Json response(std::string_view status, const Choice* c) const {
     Json out = Json::object({{"id", request_.id},
@@ -242,8 +285,9 @@ class ResponsesWriter final : public AnswerWriter {
   std::string item_id_, item_text_;  // of the open item
   std::string reasoning_, content_;
   Json items_ = Json::array();  // closed ones
+  Json calls_ = Json::array();  // as a message has them
   std::vector<TokenProbability> unsent_;
-  Json logprobs_ = Json::array();
+  Json logprobs_ = Json::array();  // of the last message
 };
 
 }  // namespace
