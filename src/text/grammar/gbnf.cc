@@ -311,8 +311,11 @@ class Parser {
       at_ = place;
       fail(fmt::format("the vocabulary has no token {}", id));
     }
-    return b_.impl().terminal(
-        {.kind = Terminal::Kind::Token, .tokens = {id}, .other_tokens = other});
+    Terminal token;
+    token.kind = Terminal::Kind::Token;
+    token.tokens.push_back(id);
+    token.other_tokens = other;
+    return b_.impl().terminal(std::move(token));
   }
 
   GrammarBuilder& b_;
