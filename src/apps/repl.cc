@@ -134,6 +134,9 @@ class Chat {
     } catch (const Error& e) {
       std::fflush(stdout);
       fmt::print(stderr, "error: {}\n", e.message());
+      if (messages_.size() > 0 && e.message().find("leaves no room") != std::string_view::npos) {
+        fmt::print(stderr, "The conversation so far fills the context; /clear starts a new one.\n");
+      }
       failed_ = true;
     }
   }

@@ -142,7 +142,9 @@ constexpr ServeFlag kFlags[] = {
     {kNetwork, "--api-key", "KEYS", "LLAMA_API_KEY,MLXCEL_API_KEY",
      "Keys that clients must show, comma-separated; may be repeated",
      [](Args& a, const Value& v) {
-       for (std::string& key : split(v.text)) a.api_keys.push_back(std::move(key));
+       std::vector<std::string> keys = split(v.text);
+       if (keys.empty()) throw v.refused("a key; leave the flag out to serve without one");
+       for (std::string& key : keys) a.api_keys.push_back(std::move(key));
      },
      Many},
     {kNetwork, "--api-key-file", "PATH", "LLAMA_ARG_API_KEY_FILE", "A file with one key a line",

@@ -22,6 +22,8 @@ struct Layout {
   std::string_view after;
 };
 
+constexpr int32_t kMaxMoreCalls = 31;  // behind the first of one answer
+
 constexpr Layout kLayouts[] = {
     {ToolFormat::Generic, "<tool_call>", "", "{\"name\": \"%n\", \"arguments\": ", "}",
      "\n</tool_call>\n<tool_call>\n", "\n</tool_call>"},
@@ -82,8 +84,9 @@ Expr calls_of(GrammarBuilder& b, const Layout& layout, const Json& tools,
   b.define(rule, b.alt(std::move(one)));
   const Expr call = b.call(rule);
   std::vector<Expr> parts{b.regex("[ \\n]?"), b.literal(layout.before), call};
-  if (choice.parallel) {
-    parts.push_back(b.repeat(b.seq({b.literal(layout.between), call}), 0));
+  // Whoever names a tool wants one call of it. A small model would repeat a call to the limit.
+  if (choice.parallel && choice.name.empty()) {
+    parts.push_back(b.repeat(b.seq({b.literal(layout.between), call}), 0, kMaxMoreCalls));
   }
   parts.push_back(b.literal(layout.after));
   return b.seq(std::move(parts));

@@ -11,7 +11,7 @@ namespace mlxcel::serve::wire {
 namespace {
 
 constexpr int32_t kMaxChoices = 128;
-constexpr int32_t kMaxTop = 1 << 20;
+constexpr int32_t kMaxTop = 256;  // an answer of n tokens holds n times as many entries
 
 /// SDKs put further members flat into the body or below "extra_body".
 void merge_extra_body(Json& body) {

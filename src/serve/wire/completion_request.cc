@@ -10,7 +10,7 @@ namespace mlxcel::serve::wire {
 namespace {
 
 constexpr int32_t kMaxChoices = 128;
-constexpr int32_t kMaxTop = 1 << 20;  // the engine gives no more than the vocabulary has
+constexpr int32_t kMaxTop = 256;  // an answer of n tokens holds n times as many entries
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;

@@ -100,11 +100,13 @@ void read_seed(Fields& f, SamplingParams& p) {
   }
   int64_t seed = -1;
   f.integer64("seed", seed);
-  const auto folded = static_cast<uint32_t>(static_cast<uint64_t>(seed));
-  if (folded == UINT32_MAX) {
-    p.seed.reset();
+  if (!f.ok()) return;
+  if (seed == -1 || seed == int64_t{UINT32_MAX}) {
+    p.seed.reset();  // as llama-server spells "random"
+  } else if (seed >= 0 && seed < int64_t{UINT32_MAX}) {
+    p.seed = static_cast<uint32_t>(seed);
   } else {
-    p.seed = folded;
+    f.fail("seed", "expected -1 or 0 to 4294967295");
   }
 }
 

@@ -374,6 +374,10 @@ TEST(Chat, AClientThatLeavesFreesItsSlotWithinAStep) {
   EXPECT_TRUE(exchange->wait_for("assistant"));
   EXPECT_GT(exchange->ping.count(), 0);
   while (forwards == 0) std::this_thread::yield();
+  // The forward may begin before the thread that submitted the request has noted its slot.
+  for (int i = 0; i < 2000 && s.state.slots->num_busy() == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   EXPECT_EQ(s.state.slots->num_busy(), 1);
   exchange->close();
   open = true;
