@@ -46,6 +46,7 @@ serve::ServerState make_state() {
       "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% if m.tool_calls %}"
       "{{ m.tool_calls | tojson }}{% endif %}{% endfor %}{{ tools | tojson }}<think>";
   serve::compile_template(state.model.chat);
+  state.grammars = std::make_shared<text::GrammarCache>(state.model.tokenizer);
   const auto defaults = std::make_shared<const serve::RequestDefaults>();
   state.defaults = [defaults] { return defaults; };
   return state;
