@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "backend/register.h"
 #include "base/json.h"
 #include "base/version.h"
 #include "models/family.h"
@@ -50,13 +51,8 @@ int print_architectures(const ArchArguments& arguments) {
 }
 
 int print_version(const VersionArguments&) {
-#ifdef MLXCEL_CUDA
-  constexpr std::string_view kBackends = "cpu, cuda";
-#else
-  constexpr std::string_view kBackends = "cpu";
-#endif
   fmt::print("mlxcel {}\ncommit: {}\nbuild: {}, {}\nbackends: {}\ncpu: {}\n", version(), commit(),
-             build_type(), compiler(), kBackends, ops::cpu_isa());
+             build_type(), compiler(), backend::names(), ops::cpu_isa());
   return 0;
 }
 

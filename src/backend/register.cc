@@ -28,6 +28,14 @@ void register_all() {
   });
 }
 
+std::string names() {
+#ifdef MLXCEL_HAVE_CUDA
+  return "cpu, cuda";
+#else
+  return "cpu";
+#endif
+}
+
 std::string gpu_unavailable_reason() {
 #ifdef MLXCEL_HAVE_CUDA
   return cuda::unavailable_reason();

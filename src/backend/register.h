@@ -9,6 +9,9 @@ namespace mlxcel::backend {
 /// MLXCEL_DEVICE does not say otherwise. Thread-safe; later calls do nothing.
 void register_all();
 
+/// The backends of this build, for example "cpu, cuda".
+std::string names();
+
 /// Why no GPU can be used; empty when one can.
 std::string gpu_unavailable_reason();
 
