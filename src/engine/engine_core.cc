@@ -424,7 +424,8 @@ void EngineCore::update_gauges() {
 
 void EngineCore::force_tokens(RequestId id, const std::vector<TokenId>& tokens) {
   const auto row = std::ranges::find_if(rows_, [&](const SequencePtr& s) { return s->id == id; });
-  if (row != rows_.end() && !(*row)->ended) (*row)->forced.assign(tokens.begin(), tokens.end());
+  const SequencePtr s = row != rows_.end() ? *row : queue_.find(id);
+  if (s && !s->ended) s->forced.assign(tokens.begin(), tokens.end());
 }
 
 void EngineCore::reset_prefix_cache() {

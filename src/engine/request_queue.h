@@ -45,6 +45,15 @@ class RequestQueue {
     }
     return lengths;
   }
+  /// The sequence with this id, or nothing.
+  SequencePtr find(RequestId id) const {
+    for (const auto& lane : lanes_) {
+      for (const SequencePtr& s : lane) {
+        if (s->id == id) return s;
+      }
+    }
+    return nullptr;
+  }
   /// Takes out the sequence with this id, or nothing.
   SequencePtr remove(RequestId id) {
     for (auto& lane : lanes_) {

@@ -127,6 +127,7 @@ void Generation::submit_waiting() {
     const Result<bool> submitted = submit(num_submitted_);
     if (!submitted.ok()) return on_error(submitted.error());
     if (!submitted.value()) return;
+    force_text(choices_[num_submitted_ - 1]);
   }
 }
 
@@ -297,7 +298,8 @@ void Generation::release(Choice& c, std::string text, bool all) {
 }
 
 void Generation::force_text(Choice& c) {
-  if (ended_ || progress_[c.index].finished) return;
+  // What is asked before the engine knows the request is done when it does.
+  if (c.id == 0 || ended_ || progress_[c.index].finished) return;
   const std::string text = writer_->take_forced(c);
   if (text.empty()) return;
   const auto engine = context_->engine.lock();
