@@ -45,7 +45,9 @@ if(MLXCEL_CCACHE)
 endif()
 find_program(MLXCEL_MOLD mold)
 if(MLXCEL_MOLD)
-  target_link_options(mlxcel_flags INTERFACE -fuse-ld=mold)
+  # Debian 12's mold lays out some programs so that the loader cannot protect their relocated data,
+  # and they do not start ("cannot apply additional memory protection after relocation").
+  target_link_options(mlxcel_flags INTERFACE -fuse-ld=mold -Wl,-z,norelro)
 endif()
 
 # mlxcel_layer(<folder> SOURCES ... DEPS ... LIBS ...): the static library of one source folder.
